@@ -11,9 +11,10 @@ namespace inkstone {
 
 }  // namespace inkstone
 
-// INK_CHECK(condition) or INK_CHECK(condition, "text"): the detail is any string_view, evaluated on failure only.
-#define INK_CHECK(condition, ...)                                                                    \
-  do {                                                                                               \
-    if (!(condition)) [[unlikely]]                                                                   \
-      ::inkstone::check_failed(__FILE__, __LINE__, #condition, ::std::string_view{__VA_ARGS__});     \
+// INK_CHECK(condition) or INK_CHECK(condition, "text"): the detail is any string_view, evaluated on failure
+// only.
+#define INK_CHECK(condition, ...)                                                                \
+  do {                                                                                           \
+    if (!(condition)) [[unlikely]]                                                               \
+      ::inkstone::check_failed(__FILE__, __LINE__, #condition, ::std::string_view{__VA_ARGS__}); \
   } while (false)

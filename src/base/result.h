@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// base/result.h - errors as values: what functions return when the user, a file or the network may be at fault.
+// base/result.h - errors as values: what functions return when the user, a file or the network may be at
+// fault.
 #pragma once
 
 #include <string>
@@ -41,9 +42,9 @@ inline tl::unexpected<Error> invalid(std::string message) {
 
 // Yields the value of a Result, or returns its error from the enclosing function (GNU statement expression).
 // Not usable in coroutines.
-#define INK_TRY(expression)                                              \
-  ({                                                                     \
-    auto ink_result = (expression);                                      \
+#define INK_TRY(expression)                                                \
+  ({                                                                       \
+    auto ink_result = (expression);                                        \
     if (!ink_result) return tl::unexpected(std::move(ink_result.error())); \
-    std::move(ink_result).value();                                       \
+    std::move(ink_result).value();                                         \
   })

@@ -20,5 +20,7 @@ struct StrongId {
 
 template <class Tag, class Int>
 struct std::hash<inkstone::StrongId<Tag, Int>> {
-  std::size_t operator()(inkstone::StrongId<Tag, Int> id) const noexcept { return std::hash<Int>{}(id.value); }
+  std::size_t operator()(inkstone::StrongId<Tag, Int> id) const noexcept {
+    return std::hash<Int>{}(id.value);
+  }
 };

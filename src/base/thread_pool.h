@@ -8,11 +8,12 @@
 
 namespace inkstone {
 
-// One caller at a time. The work of a call is [0, count); which thread runs which index is not defined, so an index must
-// not depend on another, and results must not depend on the number of threads.
+// One caller at a time. The work of a call is [0, count); which thread runs which index is not defined, so an
+// index must not depend on another, and results must not depend on the number of threads.
 class ThreadPool {
  public:
-  // `threads` counts the calling thread; 1 runs everything in the caller. 0 takes the CPUs this process may use.
+  // `threads` counts the calling thread; 1 runs everything in the caller. 0 takes the CPUs this process may
+  // use.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -20,8 +21,8 @@ class ThreadPool {
 
   [[nodiscard]] int num_threads() const;
 
-  // Calls body(begin, end) over disjoint ranges that cover [0, count), at most `grain` indices each; returns when all
-  // are done. `body` must not throw.
+  // Calls body(begin, end) over disjoint ranges that cover [0, count), at most `grain` indices each; returns
+  // when all are done. `body` must not throw.
   void parallel_for(std::int64_t count, std::int64_t grain,
                     const std::function<void(std::int64_t begin, std::int64_t end)>& body);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tensor/scalar_types.h - the number types of weights, activations and state, and exact conversions between them.
+// tensor/scalar_types.h - the number types of weights, activations and state, and exact conversions between
+// them.
 #pragma once
 
 #include <bit>

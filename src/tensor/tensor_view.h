@@ -42,10 +42,10 @@ class Shape {
 
 std::string to_string(const Shape& shape);  // "[2, 3]"
 
-// Views do not own; whoever made the memory says how long it lives. Operations write only what their contract calls an
-// output, so one type serves for inputs (mapped, read-only files among them) and outputs.
-// All axes but the outermost are contiguous; consecutive entries of the outermost axis are `row_stride` elements apart,
-// so that a slice of columns is a view too.
+// Views do not own; whoever made the memory says how long it lives. Operations write only what their contract
+// calls an output, so one type serves for inputs (mapped, read-only files among them) and outputs. All axes
+// but the outermost are contiguous; consecutive entries of the outermost axis are `row_stride` elements
+// apart, so that a slice of columns is a view too.
 struct TensorView {
   std::byte* data = nullptr;
   ScalarType type = ScalarType::kF32;
