@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// checkpoint/checkpoint.h - a checkpoint folder as host views: mapped, checked, never copied or widened.
+// Source: `spec/checkpoint.md`. From here the model's weights tree takes its views (model/weights.cc).
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "checkpoint/model_config.h"
+#include "tensor/matrix_bank.h"
+#include "tensor/tensor_view.h"
+
+namespace inkstone::checkpoint {
+
+// Owns the mappings; views taken from it are valid while it lives. Immutable and thread-safe after open.
+// Names are the native ones whatever the files use: "model.llm.layers.3.attn.wq_du.weight".
+class Checkpoint {
+ public:
+  // Reads config.json, the index and all headers, checks names, shapes, types and totals (`checkpoint.md` 6),
+  // maps the payload. One error names every missing, extra, misshapen or mistyped tensor (the first few, and
+  // how many more).
+  static Result<Checkpoint> open(const std::string& folder);
+
+  Checkpoint(Checkpoint&&) noexcept;
+  Checkpoint& operator=(Checkpoint&&) noexcept;
+  ~Checkpoint();
+
+  [[nodiscard]] const ModelConfig& config() const;
+  [[nodiscard]] bool has_mtp() const;
+  [[nodiscard]] bool has_vision() const;
+  [[nodiscard]] bool has_audio() const;
+  [[nodiscard]] std::int64_t tensor_bytes() const;  // of all tensors, as stored
+
+  // A tensor that the configuration says exists; absent names are a fault of ours. Shapes as in
+  // `checkpoint.md` 3.
+  [[nodiscard]] TensorView tensor(std::string_view native_name) const;
+  // A linear weight [N, K] or expert bank [E, N, K], BF16 or NVFP4.
+  [[nodiscard]] MatrixBank matrix(std::string_view native_name) const;
+  // A fused gate/up weight by its native name ("...w13_dn.weight", "...experts.w13_weight",
+  // "...shared_experts.shared_w13_weight"), whether stored interleaved or as halves.
+  [[nodiscard]] GatedMatrix gated(std::string_view native_name) const;
+
+ private:
+  struct Contents;
+  explicit Checkpoint(std::unique_ptr<Contents> contents);
+  std::unique_ptr<Contents> contents_;
+};
+
+}  // namespace inkstone::checkpoint
