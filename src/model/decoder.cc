@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/decoder.h"
+
+#include "model/block.h"
+
+namespace inkstone::model {
+
+Decoder::Decoder(const checkpoint::ModelConfig& config, const ModelWeights& weights, ops::Backend& backend)
+    : config_(config), weights_(weights), backend_(backend) {}
+
+TensorView Decoder::embed(const ForwardBatch& batch, Workspace& workspace, ops::Stream& stream) const {
+  const TensorView x = workspace.take(backend_.activation_type(), {batch.rows.num_rows(), config_.width});
+  backend_.embed({batch.ids, weights_.embed, x}, stream);
+  backend_.rms_norm({x, weights_.embed_norm, x, static_cast<float>(config_.rms_norm_eps)}, stream);
+  // Tower vectors have their own norm and replace the normed embedding (`model.md` 4).
+  if (!batch.media_rows.empty()) backend_.scatter_rows({batch.media_vectors, batch.media_rows, x}, stream);
+  return x;
+}
+
+ForwardOutput Decoder::forward(const ForwardBatch& batch, const CacheView& cache, Workspace& workspace,
+                               ops::Stream& stream, const LayerTap& tap) const {
+  const TensorView x = embed(batch, workspace, stream);
+  const StepContext step{config_,    backend_, stream,          workspace,
+                         batch.rows, cache,    batch.step_rows, batch.nvfp4_activations};
+  for (std::int64_t layer = 0; layer < config_.num_layers(); ++layer) {
+    if (tap) tap(layer, x);
+    run_block(step, weights_.layers[static_cast<std::size_t>(layer)], layer, x);
+  }
+  backend_.rms_norm({x, weights_.final_norm, x, static_cast<float>(config_.rms_norm_eps)}, stream);
+  ForwardOutput output{x, {}};
+  if (!batch.logit_rows.empty()) output.logits = logits(x, batch.logit_rows, workspace, stream);
+  return output;
+}
+
+TensorView Decoder::logits(const TensorView& hidden, const TensorView& rows, Workspace& workspace,
+                           ops::Stream& stream) const {
+  const TensorView chosen = workspace.take(hidden.type, {rows.rows(), config_.width});
+  const TensorView out = workspace.take(ScalarType::kF32, {rows.rows(), config_.valid_vocabulary});
+  backend_.gather_rows({hidden, rows, chosen}, stream);
+  const auto inverse = static_cast<float>(1.0 / config_.logits_divisor);
+  // Head rows are step rows whatever their number (`architecture.md` 1.2).
+  backend_.linear({.x = chosen,
+                   .weights = {&weights_.unembed, 1},
+                   .out = out,
+                   .alpha = inverse,
+                   .step_rows = rows.rows()},
+                  stream);
+  return out;
+}
+
+std::int64_t Decoder::workspace_bytes(std::int64_t num_rows, std::int64_t num_logit_rows) const {
+  // Takes the same tensors as a step, in the same order, from a workspace that only measures.
+  Workspace measure;
+  const ScalarType type = backend_.activation_type();
+  measure.take(type, {num_rows, config_.width});
+  const std::int64_t mark = measure.mark();
+  measure_block(config_, type, num_rows, measure);
+  measure.rewind(mark);
+  measure.take(type, {num_logit_rows, config_.width});
+  measure.take(ScalarType::kF32, {num_logit_rows, config_.valid_vocabulary});
+  return measure.peak_bytes();
+}
+
+}  // namespace inkstone::model

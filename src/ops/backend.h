@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// ops/backend.h - everything a device offers: the union of the families. Backends know no model.
+#pragma once
+
+#include <string>
+
+#include "ops/attention.h"
+#include "ops/conv.h"
+#include "ops/copy.h"
+#include "ops/elementwise.h"
+#include "ops/embed.h"
+#include "ops/linear.h"
+#include "ops/memory.h"
+#include "ops/moe.h"
+#include "ops/norm.h"
+#include "ops/quant.h"
+
+namespace inkstone::ops {
+
+// Operations are called from one thread at a time. They check their arguments (a wrong one is a fault of
+// ours), read and write caller-owned memory of this backend, and read nothing back to the host.
+class Backend : public MemoryOps,
+                public EmbedOps,
+                public NormOps,
+                public LinearOps,
+                public ConvOps,
+                public AttentionOps,
+                public MoeOps,
+                public ElementwiseOps,
+                public CopyOps,
+                public QuantOps {
+ public:
+  [[nodiscard]] virtual std::string name() const = 0;  // "reference", "cpu", "cuda"
+  // Number type of activations and state: kF32 on hosts, kBF16 on CUDA.
+  [[nodiscard]] virtual ScalarType activation_type() const = 0;
+};
+
+}  // namespace inkstone::ops

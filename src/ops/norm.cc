@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/norm.h"
+
+#include "ops/argument_checks.h"
+
+namespace inkstone::ops {
+
+void check(const RmsNormArgs& args) {
+  const int rank = args.x.shape.rank();
+  INK_CHECK(rank == 2 || rank == 3, to_string(args.x.shape));
+  expect_activation(args.x, "x");
+  expect_shape(args.weight, {args.x.shape[rank - 1]}, "weight");
+  expect_type(args.weight, ScalarType::kBF16, "weight");
+  expect_same(args.out, args.x, "out");
+}
+
+Cost cost(const RmsNormArgs& args) {
+  const auto elements = static_cast<double>(args.x.shape.num_elements());
+  return {4 * elements, static_cast<double>(2 * args.x.bytes() + args.weight.bytes())};
+}
+
+}  // namespace inkstone::ops

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// ops/stream.h - an ordered queue of operations on a device; host backends run each operation when it is
+// called.
+#pragma once
+
+namespace inkstone::ops {
+
+// Used by one thread at a time. Operations of one stream take effect in the order of the calls.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  // Returns when every operation enqueued so far has taken effect.
+  virtual void wait() = 0;
+};
+
+}  // namespace inkstone::ops
