@@ -24,7 +24,7 @@ system=$(. "$os_release"; echo "${ID:-unknown} ${VERSION_ID:-unknown}")
 
 packages=(
   g++ cmake ninja-build ccache make git python3 pkg-config ca-certificates
-  clang-format-14 clang-tidy-14 clang-tools-14
+  clang-format-14 clang-tidy-14
   libfmt-dev libspdlog-dev nlohmann-json3-dev libcli11-dev
   libpcre2-dev libpng-dev libwebp-dev libexif-dev libsndfile1-dev libkissfft-dev
   prometheus-cpp-dev libxxhash-dev libzstd-dev libhwy-dev libexpected-dev
