@@ -5,6 +5,7 @@
 
 #include <string>
 #include <tl/expected.hpp>
+#include <type_traits>
 #include <utility>
 
 namespace inkstone {
@@ -38,13 +39,19 @@ inline tl::unexpected<Error> invalid(std::string message) {
   return fail(ErrorKind::kInvalidArgument, std::move(message));
 }
 
+// For INK_TRY: the value of a Result that has one; nothing for a Status.
+template <class T>
+T take_value(Result<T>& result) {
+  if constexpr (!std::is_void_v<T>) return std::move(*result);
+}
+
 }  // namespace inkstone
 
-// Yields the value of a Result, or returns its error from the enclosing function (GNU statement expression).
-// Not usable in coroutines.
+// Yields the value of a Result (nothing for a Status), or returns its error from the enclosing function (GNU
+// statement expression). Not usable in coroutines.
 #define INK_TRY(expression)                                                \
   ({                                                                       \
     auto ink_result = (expression);                                        \
     if (!ink_result) return tl::unexpected(std::move(ink_result.error())); \
-    std::move(ink_result).value();                                         \
+    ::inkstone::take_value(ink_result);                                    \
   })
