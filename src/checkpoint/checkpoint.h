@@ -3,6 +3,7 @@
 // Source: `spec/checkpoint.md`. From here the model's weights tree takes its views (model/weights.cc).
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +20,12 @@ namespace inkstone::checkpoint {
 // Names are the native ones whatever the files use: "model.llm.layers.3.attn.wq_du.weight".
 class Checkpoint {
  public:
+  // Values are checked where that is cheap: all of a checkpoint up to kSmallCheckpointBytes; of a larger one
+  // the tensors up to kSmallTensorBytes each, which are its norms, biases, scales of experts and
+  // convolutions. The rest would have to be read from disk in full: verify_values() does it on demand.
+  static constexpr std::int64_t kSmallCheckpointBytes = std::int64_t{256} << 20;
+  static constexpr std::int64_t kSmallTensorBytes = std::int64_t{64} << 10;
+
   // Reads config.json, the index and all headers, checks names, shapes, types and totals (`checkpoint.md` 6),
   // maps the payload. One error names every missing, extra, misshapen or mistyped tensor (the first few, and
   // how many more).
@@ -33,6 +40,10 @@ class Checkpoint {
   [[nodiscard]] bool has_vision() const;
   [[nodiscard]] bool has_audio() const;
   [[nodiscard]] std::int64_t tensor_bytes() const;  // of all tensors, as stored
+
+  // Searches every tensor of at most `most_bytes` for NaN and infinity; the error names the tensor and the
+  // coordinate. Without a limit it reads the whole payload once.
+  [[nodiscard]] Status verify_values(std::int64_t most_bytes = INT64_MAX) const;
 
   // A tensor that the configuration says exists; absent names are a fault of ours. Shapes as in
   // `checkpoint.md` 3.

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// checkpoint/assembly.h - stored tensors of all shards, checked against what the configuration asks for,
+// under their native names.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "checkpoint/expected_tensors.h"
+#include "checkpoint/model_config.h"
+#include "checkpoint/names.h"
+#include "checkpoint/shards.h"
+#include "tensor/tensor_view.h"
+
+namespace inkstone::checkpoint {
+
+struct Weight {
+  TensorView data;  // as stored; the gate rows when `up` is there
+  TensorView up;    // gate and up stored apart
+  bool halves = false;
+  TensorRole role = TensorRole::kPlain;
+  // NVFP4 only:
+  TensorView scales;
+  TensorView scale2;      // F32 [E]
+  TensorView input_amax;  // BF16 [1], may be empty
+};
+
+struct Assembly {
+  std::map<std::string, Weight, std::less<>> weights;
+  std::deque<std::vector<std::byte>> owned;  // the few small tensors that could not stay in their file
+  bool has_mtp = false;
+  bool has_vision = false;
+  bool has_audio = false;
+};
+
+// Absent groups are dropped from `config` too, and layers whose tensors are of the other kind than it says
+// follow the tensors (`spec/model.md` 2.2). One error names every fault. Views live as long as `shards` and
+// the result.
+Result<Assembly> assemble(ModelConfig& config, const std::vector<Shard>& shards, std::string_view folder);
+
+}  // namespace inkstone::checkpoint
