@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "checkpoint/expected_tensors.h"
-#include "checkpoint/problems.h"
+#include "checkpoint/files/problems.h"
 #include "checkpoint/vision_plan.h"
 
 namespace inkstone::checkpoint {

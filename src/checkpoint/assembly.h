@@ -12,9 +12,9 @@
 
 #include "base/result.h"
 #include "checkpoint/expected_tensors.h"
+#include "checkpoint/files/shards.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/names.h"
-#include "checkpoint/shards.h"
 #include "tensor/tensor_view.h"
 
 namespace inkstone::checkpoint {

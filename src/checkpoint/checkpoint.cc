@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "checkpoint/assembly.h"
-#include "checkpoint/json_text.h"
-#include "checkpoint/shards.h"
+#include "checkpoint/files/json_text.h"
+#include "checkpoint/files/shards.h"
 #include "checkpoint/values.h"
 
 namespace inkstone::checkpoint {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // checkpoint/config_fields.h - typed reading of one object of `config.json`, remembering which keys are
-// known. Includes the JSON library: for `.cc` files of this folder only.
+// known.
 #pragma once
 
 #include <cstdint>
 #include <initializer_list>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
 #include <string>

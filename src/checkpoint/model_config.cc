@@ -4,11 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "base/log.h"
 #include "checkpoint/config_fields.h"
-#include "checkpoint/json_text.h"
-#include "checkpoint/problems.h"
+#include "checkpoint/files/json_text.h"
+#include "checkpoint/files/problems.h"
 
 namespace inkstone::checkpoint {
 namespace {

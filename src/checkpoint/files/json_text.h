@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// checkpoint/json_text.h - JSON that others wrote: duplicate keys and deep nesting are refused, not guessed
-// at.
+// checkpoint/files/json_text.h - JSON that others wrote: duplicate keys and deep nesting are refused, not
+// guessed at.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/json_text.h"
+#include "checkpoint/files/json_text.h"
 
 #include <fmt/format.h>
 

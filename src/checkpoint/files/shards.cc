@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/shards.h"
+#include "checkpoint/files/shards.h"
 
 #include <fmt/format.h>
 
@@ -9,8 +9,8 @@
 #include <set>
 
 #include "base/log.h"
-#include "checkpoint/json_text.h"
-#include "checkpoint/problems.h"
+#include "checkpoint/files/json_text.h"
+#include "checkpoint/files/problems.h"
 
 namespace inkstone::checkpoint {
 namespace {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// checkpoint/safetensors.h - the header of one safetensors file: 8 bytes little-endian length, JSON, payload.
+// checkpoint/files/safetensors.h - the header of one safetensors file: 8 bytes little-endian length, JSON,
+// payload.
 #pragma once
 
 #include <cstddef>

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// checkpoint/shards.h - the safetensors files of a folder, mapped, with their headers read and compared with
-// the index.
+// checkpoint/files/shards.h - the safetensors files of a folder, mapped, with their headers read and compared
+// with the index.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "base/result.h"
-#include "checkpoint/mapped_file.h"
-#include "checkpoint/safetensors.h"
+#include "checkpoint/files/mapped_file.h"
+#include "checkpoint/files/safetensors.h"
 
 namespace inkstone::checkpoint {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/safetensors.h"
+#include "checkpoint/files/safetensors.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/json_text.h"
+#include "checkpoint/files/json_text.h"
 
 namespace inkstone::checkpoint {
 namespace {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// checkpoint/mapped_file.h - a file in memory without reading it: pages come from the disk when touched.
+// checkpoint/files/mapped_file.h - a file in memory without reading it: pages come from the disk when
+// touched.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// checkpoint/problems.h - many faults of one checkpoint as one message.
+// checkpoint/files/problems.h - many faults of one checkpoint as one message.
 #pragma once
 
 #include <cstddef>

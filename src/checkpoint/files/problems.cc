@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/problems.h"
+#include "checkpoint/files/problems.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

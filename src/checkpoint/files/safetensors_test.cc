@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/safetensors.h"
+#include "checkpoint/files/safetensors.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/mapped_file.h"
+#include "checkpoint/files/mapped_file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
