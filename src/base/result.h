@@ -39,21 +39,11 @@ inline tl::unexpected<Error> invalid(std::string message) {
   return fail(ErrorKind::kInvalidArgument, std::move(message));
 }
 
-<<<<<<< HEAD
 // For INK_TRY: the value of a Result that has one; nothing for a Status.
 template <class T>
 T take_value(Result<T>& result) {
   if constexpr (!std::is_void_v<T>) return std::move(*result);
 }
-=======
-namespace detail {
-// The value of a success; nothing for a Status.
-template <class T>
-T take(Result<T>&& result) {
-  if constexpr (!std::is_void_v<T>) return *std::move(result);
-}
-}  // namespace detail
->>>>>>> 2da3be7 (checkpoint: configuration, mapped shards and every native tensor checked)
 
 }  // namespace inkstone
 
@@ -63,9 +53,5 @@ T take(Result<T>&& result) {
   ({                                                                       \
     auto ink_result = (expression);                                        \
     if (!ink_result) return tl::unexpected(std::move(ink_result.error())); \
-<<<<<<< HEAD
     ::inkstone::take_value(ink_result);                                    \
-=======
-    ::inkstone::detail::take(std::move(ink_result));                       \
->>>>>>> 2da3be7 (checkpoint: configuration, mapped shards and every native tensor checked)
   })
