@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Whether this build has the CUDA backend, and how device code is compiled.
+# src/backends/cuda is part of every build: without INKSTONE_HAS_CUDA it has only its host parts (tuning, plans) and their
+# tests; with it, also the target inkstone_cuda_kernels, which `make test` builds by the preset cuda-portable.
 # INKSTONE_CUDA=AUTO takes it where the backend and a CUDA compiler are present; the presets say ON or OFF.
 set(INKSTONE_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO, ON or OFF")
 set_property(CACHE INKSTONE_CUDA PROPERTY STRINGS AUTO ON OFF)
@@ -23,6 +25,12 @@ if(INKSTONE_HAS_CUDA)
     set(CMAKE_CUDA_ARCHITECTURES 90a-real)
   endif()
   enable_language(CUDA)
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+    # CMake before 3.25.2 does not know that nvcc 12 and later compile C++20.
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+    list(APPEND CMAKE_CUDA_COMPILE_FEATURES cuda_std_20)
+  endif()
   set(CMAKE_CUDA_STANDARD 20)
   set(CMAKE_CUDA_STANDARD_REQUIRED ON)
   set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
