@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <set>
@@ -50,8 +51,9 @@ Shape with_last(const Shape& shape, std::int64_t size) { return {shape[0], shape
 
 class Assembler {
  public:
-  Assembler(ModelConfig& config, const std::vector<Shard>& shards, std::string_view folder)
-      : config_(config), shards_(shards), folder_(folder) {}
+  Assembler(ModelConfig& config, const std::vector<Shard>& shards, const QuantConfig* quant,
+            std::string_view folder)
+      : config_(config), shards_(shards), quant_(quant), folder_(folder) {}
 
   Result<Assembly> run() {
     locate();
@@ -60,6 +62,10 @@ class Assembler {
     INK_TRY(check_widths());
     for (const ExpectedTensor& expected : expected_tensors(config_)) take(expected);
     check_rest();
+    if (!plain_experts_.empty())
+      log::warning(
+          fmt::format("{}: hf_quant_config.json does not exclude {}, which are BF16: the types decide",
+                      folder_, first_few(plain_experts_)));
     if (problems_.empty() && config_.vision) check_vision();
     INK_TRY(problems_.finish(folder_));
     return std::move(result_);
@@ -162,7 +168,17 @@ class Assembler {
       if (!view) return;
       weight.data = *view;
     }
+    if (may_be_quantised(expected.role) && quant_ != nullptr)
+      compare_exclusion(expected.name, *located->tensor, weight.data.type == ScalarType::kU8);
     result_.weights.emplace(expected.name, weight);
+  }
+
+  // The list may use the native or the stored names.
+  void compare_exclusion(const std::string& name, const StoredTensor& tensor, bool quantised) {
+    const bool excluded = quant_->excludes(name) || quant_->excludes(tensor.name);
+    if (quantised && excluded)
+      problems_.add(fmt::format("tensor {} is NVFP4, hf_quant_config.json excludes it", tensor.name));
+    if (!quantised && !excluded) plain_experts_.push_back(tensor.name);
   }
 
   void take_pair(const ExpectedTensor& expected) {
@@ -182,7 +198,6 @@ class Assembler {
     result_.weights.emplace(expected.name, weight);
   }
 
-  // The four companions of the vendor's layout (`spec/checkpoint.md` 5.2).
   bool take_quantised(const ExpectedTensor& expected, Located& located, Weight& weight) {
     const Shape& shape = expected.shape;
     if (shape[2] % 16 != 0) {
@@ -193,16 +208,69 @@ class Assembler {
     const auto data = checked(located, ScalarType::kU8, with_last(shape, shape[2] / 2));
     const auto scales =
         companion(expected.name + ".scale", ScalarType::kF8E4M3, with_last(shape, shape[2] / 16));
-    const auto scale2 = companion(expected.name + ".scale2", ScalarType::kF32, {shape[0]});
-    const auto amax = companion(expected.name + ".input_amax", ScalarType::kBF16, {1});
-    const auto unpacked = companion(expected.name + ".original_shape", ScalarType::kI64, {3});
-    if (!data || !scales || !scale2 || !amax || !unpacked) return false;
-    check_original_shape(expected, *unpacked);
+    const bool compressed = stored(expected.name + ".weight_global_scale") != nullptr;
+    const bool complete = compressed ? take_divisors(expected, weight) : take_factors(expected, weight);
+    if (!data || !scales || !complete) return false;
     weight.data = *data;
     weight.scales = *scales;
+    return true;
+  }
+
+  // The vendor's companions (`spec/checkpoint.md` 5.2).
+  bool take_factors(const ExpectedTensor& expected, Weight& weight) {
+    const auto scale2 = companion(expected.name + ".scale2", ScalarType::kF32, {expected.shape[0]});
+    const auto amax = companion(expected.name + ".input_amax", ScalarType::kBF16, {1});
+    const auto unpacked = companion(expected.name + ".original_shape", ScalarType::kI64, {3});
+    if (!scale2 || !amax || !unpacked) return false;
+    check_original_shape(expected, *unpacked);
     weight.scale2 = *scale2;
     weight.input_amax = *amax;
     return true;
+  }
+
+  // compressed-tensors: global scale = 448 * 6 / amax, a divisor, one per expert or one each for its gate and
+  // up rows. The input's may be absent (weight-only exports); one s_in serves all experts, so the largest
+  // amax counts.
+  bool take_divisors(const ExpectedTensor& expected, Weight& weight) {
+    const std::string key = expected.name + ".weight_global_scale";
+    const std::int64_t experts = expected.shape[0];
+    const Shape& shape = stored(key)->shape;
+    const bool apart = shape.rank() == 2 && shape[1] == 2 && is_gated(expected.role);
+    const bool column = shape.rank() == 2 && shape[1] == 1;
+    const auto divisors = companion(key, ScalarType::kF32,
+                                    apart    ? Shape{experts, 2}
+                                    : column ? Shape{experts, 1}
+                                             : Shape{experts});
+    if (!divisors) return false;
+    weight.scale2 = reciprocals(*divisors, 0);
+    if (apart) weight.scale2_up = reciprocals(*divisors, 1);
+    return take_input_divisors(expected, weight);
+  }
+
+  bool take_input_divisors(const ExpectedTensor& expected, Weight& weight) {
+    const std::string key = expected.name + ".input_global_scale";
+    if (stored(key) == nullptr) return true;
+    const auto divisors = companion(key, ScalarType::kF32, stored(key)->shape);
+    if (!divisors || divisors->shape.num_elements() == 0) return false;
+    const auto* values = divisors->as<float>();
+    const float least = *std::min_element(values, values + divisors->shape.num_elements());
+    auto* amax = reinterpret_cast<BFloat16*>(allocate(sizeof(BFloat16)));
+    *amax = to_bfloat16(448.0F * 6.0F / least);
+    weight.input_amax = TensorView(amax, ScalarType::kBF16, {1});
+    return true;
+  }
+
+  // 1 / column `index` of divisors [E] or [E, n].
+  TensorView reciprocals(const TensorView& divisors, std::int64_t index) {
+    const std::int64_t count = divisors.shape[0];
+    auto* factors = reinterpret_cast<float*>(allocate(static_cast<std::size_t>(count) * sizeof(float)));
+    for (std::int64_t i = 0; i < count; ++i) factors[i] = 1.0F / divisors.row<float>(i)[index];
+    return TensorView(factors, ScalarType::kF32, {count});
+  }
+
+  std::byte* allocate(std::size_t bytes) {
+    auto& block = result_.owned.emplace_back(bytes / sizeof(std::max_align_t) + 1);
+    return reinterpret_cast<std::byte*>(block.data());
   }
 
   std::optional<TensorView> companion(const std::string& name, ScalarType type, const Shape& shape) {
@@ -255,7 +323,9 @@ class Assembler {
                         tensor.name, located.shard->file, align, located.shard->file));
         return std::nullopt;
       }
-      data = result_.owned.emplace_back(data, data + bytes).data();
+      auto* moved = allocate(bytes);
+      std::memcpy(moved, data, bytes);
+      data = moved;
     }
     return TensorView(data, *tensor.type, tensor.shape);
   }
@@ -292,16 +362,19 @@ class Assembler {
 
   ModelConfig& config_;
   const std::vector<Shard>& shards_;
+  const QuantConfig* quant_;
   std::string_view folder_;
   std::map<std::string, Located, std::less<>> located_;
   Problems problems_;
+  std::vector<std::string> plain_experts_;  // BF16 although the list of exclusions lacks them
   Assembly result_;
 };
 
 }  // namespace
 
-Result<Assembly> assemble(ModelConfig& config, const std::vector<Shard>& shards, std::string_view folder) {
-  return Assembler(config, shards, folder).run();
+Result<Assembly> assemble(ModelConfig& config, const std::vector<Shard>& shards, const QuantConfig* quant,
+                          std::string_view folder) {
+  return Assembler(config, shards, quant, folder).run();
 }
 
 }  // namespace inkstone::checkpoint

@@ -15,6 +15,7 @@
 #include "checkpoint/files/shards.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/names.h"
+#include "checkpoint/quant_config.h"
 #include "tensor/tensor_view.h"
 
 namespace inkstone::checkpoint {
@@ -27,12 +28,15 @@ struct Weight {
   // NVFP4 only:
   TensorView scales;
   TensorView scale2;      // F32 [E]
+  TensorView scale2_up;   // where the up rows have factors of their own
   TensorView input_amax;  // BF16 [1], may be empty
 };
 
 struct Assembly {
   std::map<std::string, Weight, std::less<>> weights;
-  std::deque<std::vector<std::byte>> owned;  // the few small tensors that could not stay in their file
+  // The few small tensors that could not stay in their file: misaligned ones, and factors that are stored as
+  // divisors. Of a type that aligns every scalar.
+  std::deque<std::vector<std::max_align_t>> owned;
   bool has_mtp = false;
   bool has_vision = false;
   bool has_audio = false;
@@ -41,6 +45,9 @@ struct Assembly {
 // Absent groups are dropped from `config` too, and layers whose tensors are of the other kind than it says
 // follow the tensors (`spec/model.md` 2.2). One error names every fault. Views live as long as `shards` and
 // the result.
-Result<Assembly> assemble(ModelConfig& config, const std::vector<Shard>& shards, std::string_view folder);
+// `quant`, from `hf_quant_config.json`, may be null: types decide, and a quantised tensor that it excludes is
+// a fault.
+Result<Assembly> assemble(ModelConfig& config, const std::vector<Shard>& shards, const QuantConfig* quant,
+                          std::string_view folder);
 
 }  // namespace inkstone::checkpoint

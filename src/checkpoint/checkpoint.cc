@@ -29,6 +29,13 @@ struct Checkpoint::Contents {
 
 namespace {
 
+Result<std::optional<QuantConfig>> read_quant_config(const std::string& folder) {
+  const auto text = read_text_file(folder + "/hf_quant_config.json");
+  if (text) return INK_TRY(parse_quant_config(*text));
+  if (text.error().kind == ErrorKind::kNotFound) return std::optional<QuantConfig>();
+  return tl::unexpected(text.error());
+}
+
 Status check_finite(const TensorView& tensor, std::string_view name, std::string_view folder) {
   if (tensor.empty()) return {};
   const auto index = first_non_finite(tensor);
@@ -44,6 +51,7 @@ Status check_weight(const Weight& weight, std::string_view name, std::string_vie
   if (!weight.scales.empty() && weight.scales.bytes() <= most_bytes)
     INK_TRY(check_finite(weight.scales, fmt::format("{}.scale", name), folder));
   INK_TRY(check_finite(weight.scale2, fmt::format("{}.scale2", name), folder));
+  INK_TRY(check_finite(weight.scale2_up, fmt::format("{}.scale2 of up rows", name), folder));
   return check_finite(weight.input_amax, fmt::format("{}.input_amax", name), folder);
 }
 
@@ -72,7 +80,9 @@ Result<Checkpoint> Checkpoint::open(const std::string& folder) {
   contents->folder = folder;
   contents->config = INK_TRY(parse_model_config(INK_TRY(read_text_file(folder + "/config.json"))));
   contents->shards = INK_TRY(open_shards(folder));
-  contents->assembly = INK_TRY(assemble(contents->config, contents->shards, folder));
+  const auto quant = INK_TRY(read_quant_config(folder));
+  contents->assembly =
+      INK_TRY(assemble(contents->config, contents->shards, quant ? &*quant : nullptr, folder));
   for (const Shard& shard : contents->shards)
     for (const StoredTensor& tensor : shard.tensors)
       contents->tensor_bytes += static_cast<std::int64_t>(tensor.end - tensor.begin);
@@ -116,8 +126,11 @@ GatedMatrix Checkpoint::gated(std::string_view native_name) const {
   INK_CHECK(is_gated(weight.role), native_name);
   if (!weight.up.empty()) return {bank_of(weight.data, weight), bank_of(weight.up, weight)};
   const MatrixBank bank = bank_of(weight.data, weight);
-  if (!weight.halves) return {bank.every(2, 0), bank.every(2, 1)};
-  return {bank.slice_rows(0, bank.rows / 2), bank.slice_rows(bank.rows / 2, bank.rows / 2)};
+  const std::int64_t half = bank.rows / 2;
+  GatedMatrix pair = weight.halves ? GatedMatrix{bank.slice_rows(0, half), bank.slice_rows(half, half)}
+                                   : GatedMatrix{bank.every(2, 0), bank.every(2, 1)};
+  if (!weight.scale2_up.empty()) pair.up.scale2 = weight.scale2_up.as<float>();
+  return pair;
 }
 
 }  // namespace inkstone::checkpoint

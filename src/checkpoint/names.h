@@ -20,7 +20,9 @@ struct NativeName {
   StoredPart part = StoredPart::kWhole;
 };
 
-// Names that no rule knows come back unchanged.
+// The names of HF modules (`spec/checkpoint.md` 4) and of compressed-tensors exports become native ones;
+// others come back unchanged. A compressed-tensors bank W keeps "W.weight_global_scale" and
+// "W.input_global_scale": they are divisors where the vendor's "W.scale2" and "W.input_amax" multiply.
 NativeName native_name(std::string_view stored);
 
 }  // namespace inkstone::checkpoint

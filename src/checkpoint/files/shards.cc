@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "base/log.h"
@@ -23,25 +24,34 @@ constexpr const char* kMtpName = "mtp.safetensors";
 
 using WeightMap = std::map<std::string, std::string>;  // tensor -> file
 
+struct Index {
+  WeightMap map;
+  std::optional<std::uint64_t> total_bytes;
+};
+
 // A file name that leads out of the folder is not one that a checkpoint needs.
 bool plain_name(const std::string& file) {
   return !file.empty() && file != "." && file != ".." && file.find('/') == std::string::npos &&
          file.find('\0') == std::string::npos;
 }
 
-Result<WeightMap> read_index(const std::string& folder) {
+Result<Index> read_index(const std::string& folder) {
   const std::string text = INK_TRY(read_text_file(folder + "/" + kIndexName));
   const json index = INK_TRY(parse_json(text, kIndexName));
   if (!index.is_object() || !index.contains("weight_map") || !index.at("weight_map").is_object())
     return fail(ErrorKind::kCorrupt, fmt::format("{} has no weight_map", kIndexName));
-  WeightMap map;
+  Index result;
+  const auto metadata = index.find("metadata");
+  if (metadata != index.end() && metadata->is_object() && metadata->contains("total_size") &&
+      metadata->at("total_size").is_number_unsigned())
+    result.total_bytes = metadata->at("total_size").get<std::uint64_t>();
   for (const auto& [tensor, file] : index.at("weight_map").items()) {
     if (!file.is_string() || !plain_name(file.get<std::string>()))
       return fail(ErrorKind::kCorrupt,
                   fmt::format("{} names no file of this folder for tensor {}", kIndexName, tensor));
-    map.emplace(tensor, file.get<std::string>());
+    result.map.emplace(tensor, file.get<std::string>());
   }
-  return map;
+  return result;
 }
 
 Result<std::set<std::string>> list_safetensors(const std::string& folder) {
@@ -118,14 +128,24 @@ void compare(const WeightMap& index, const WeightMap& found, Problems& problems)
       problems.add(fmt::format("tensor {} of {} is missing in {}", tensor, file, kIndexName));
 }
 
+// Writers disagree on what the number counts (parameters, bytes, with or without the heads), so a difference
+// is no fault of the tensors.
+void compare_total(std::uint64_t claimed, const std::vector<Shard>& shards) {
+  std::uint64_t total = 0;
+  for (const Shard& shard : shards)
+    for (const StoredTensor& tensor : shard.tensors) total += tensor.end - tensor.begin;
+  if (total != claimed)
+    log::warning(fmt::format("{} counts {} bytes, the tensors have {}", kIndexName, claimed, total));
+}
+
 }  // namespace
 
 Result<std::vector<Shard>> open_shards(const std::string& folder) {
   const std::set<std::string> present = INK_TRY(list_safetensors(folder));
   std::error_code code;
   const bool indexed = fs::exists(folder + "/" + kIndexName, code);
-  const WeightMap index = indexed ? INK_TRY(read_index(folder)) : WeightMap{};
-  const std::set<std::string> files = indexed ? indexed_files(index, present) : present;
+  const Index index = indexed ? INK_TRY(read_index(folder)) : Index{};
+  const std::set<std::string> files = indexed ? indexed_files(index.map, present) : present;
   if (files.empty()) return fail(ErrorKind::kNotFound, fmt::format("{} holds no safetensors file", folder));
 
   Problems problems;
@@ -133,9 +153,10 @@ Result<std::vector<Shard>> open_shards(const std::string& folder) {
   // A file that could not be read would make every tensor of it a problem of its own.
   if (problems.empty()) {
     const WeightMap found = locate(shards, problems);
-    if (indexed) compare(index, found, problems);
+    if (indexed) compare(index.map, found, problems);
   }
   INK_TRY(problems.finish(folder));
+  if (index.total_bytes) compare_total(*index.total_bytes, shards);
   return shards;
 }
 
