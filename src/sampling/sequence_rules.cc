@@ -34,8 +34,7 @@ bool needs_answer(const SamplingParams& params) {
 std::vector<std::int32_t> distinct(std::span<const std::int32_t> ids) {
   std::vector<std::int32_t> sorted(ids.begin(), ids.end());
   std::ranges::sort(sorted);
-  const auto tail = std::ranges::unique(sorted);
-  sorted.erase(tail.begin(), tail.end());
+  sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
   return sorted;
 }
 

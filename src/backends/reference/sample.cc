@@ -207,9 +207,10 @@ std::span<Candidate> keep_mass(std::span<Candidate> candidates, std::uint64_t am
 }
 
 std::span<Candidate> keep_probable(std::span<Candidate> candidates, float min_p) {
-  const auto dropped = std::ranges::partition(
-      candidates, [min_p](const Candidate& candidate) { return std::exp(candidate.x) >= min_p; });
-  return candidates.first(candidates.size() - dropped.size());
+  const auto end = std::partition(candidates.begin(), candidates.end(), [min_p](const Candidate& candidate) {
+    return std::exp(candidate.x) >= min_p;
+  });
+  return candidates.first(static_cast<std::size_t>(end - candidates.begin()));
 }
 
 std::span<Candidate> filter_by_rank_and_mass(const Row& row) {
