@@ -50,6 +50,10 @@ const T* at(const std::vector<std::byte>& block, std::int64_t offset, std::int64
   return reinterpret_cast<const T*>(block.data() + offset) + index;
 }
 
+bool same_rules(const RowDraw& a, const RowDraw& b) {
+  return a.sequence == b.sequence && a.counts_drafts == b.counts_drafts && a.mask.data() == b.mask.data();
+}
+
 }  // namespace
 
 Error to_error(ops::SampleFault fault) {
@@ -120,9 +124,8 @@ void Sampler::collect(std::span<const RowDraw> rows) {
   for (std::int64_t i = 0; i < num_rows_; ++i) {
     const RowDraw& row = rows[static_cast<std::size_t>(i)];
     const RowDraw* before = i > 0 ? &rows[static_cast<std::size_t>(i - 1)] : nullptr;
-    const bool as_before =
-        before != nullptr && before->sequence == row.sequence && before->mask.data() == row.mask.data();
-    if (!as_before) rule_idx = row.sequence == nullptr ? -1 : add_rules(row);
+    if (before == nullptr || !same_rules(*before, row))
+      rule_idx = row.sequence == nullptr ? -1 : add_rules(row);
     *at<std::int32_t>(inputs_, layout.rule_of_row, i) = rule_idx;
     *at<std::int32_t>(inputs_, layout.positions, i) = row.position;
     *at<std::int32_t>(inputs_, layout.fed_tokens, i) = row.fed_token;
@@ -133,6 +136,7 @@ std::int32_t Sampler::add_rules(const RowDraw& row) {
   ops::SampleRules rules = row.sequence->rules();
   const std::span<const ops::TokenAdjustment> list = row.sequence->adjustments();
   rules.mask = add_mask(row.mask);
+  if (!row.counts_drafts) rules.history_end = ops::kNoHistory;
   rules.adjust_begin = static_cast<std::int32_t>(lists_.size());
   lists_.insert(lists_.end(), list.begin(), list.end());
   rules.adjust_end = static_cast<std::int32_t>(lists_.size());

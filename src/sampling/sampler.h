@@ -23,6 +23,9 @@ struct RowDraw {
   const SequenceRules* sequence = nullptr;  // null: a padding row, gives id 0
   std::int32_t position = 0;                // of the drawn token
   std::int32_t fed_token = 0;               // the token that gave this row, at position - 1
+  // The rows before this one feed this sequence's drafts, which penalties then count. A drafter, whose rows
+  // are one per sequence, says no: its draws count accepted tokens only.
+  bool counts_drafts = true;
   // Further forbidden ids (a grammar's), as TokenMask::words(), perhaps fewer words; or empty.
   std::span<const std::uint32_t> mask{};
 };

@@ -169,6 +169,19 @@ TEST_F(SamplerTest, VerifyRowsDrawWhatPlainDecodingDraws) {
   }
 }
 
+// A drafter's row stands far behind the accepted tokens and follows rows of other sequences.
+TEST_F(SamplerTest, DraftingRowsCountAcceptedTokensOnly) {
+  make(4);
+  SequenceRules rules = with({.temperature = 0, .frequency_penalty = 2, .seed = 5});
+  rules.append(std::vector<std::int32_t>{9, 9});
+  std::vector<float> row(kWidth, 0);
+  row[9] = 3.5F;  // two occurrences cost 4
+  row[8] = 1;
+  const auto tokens =
+      step({{.sequence = &rules, .position = 12, .fed_token = 8, .counts_drafts = false}}, {row});
+  EXPECT_EQ(tokens[0].id, 8);
+}
+
 TEST_F(SamplerTest, ForbiddenTokensAndGrammarMasksAreNeverDrawn) {
   TokenMask forbidden(kValid);
   forbidden.forbid(9);
@@ -180,7 +193,9 @@ TEST_F(SamplerTest, ForbiddenTokensAndGrammarMasksAreNeverDrawn) {
   row[10] = 40;
   row[11] = 30;
   std::vector<std::uint32_t> grammar{1U << 10};  // narrower than the vocabulary: the rest stays allowed
-  const auto tokens = step({{&greedy, 4}, {&greedy, 4, 0, grammar}}, {row, row});
+  const auto tokens =
+      step({{.sequence = &greedy, .position = 4}, {.sequence = &greedy, .position = 4, .mask = grammar}},
+           {row, row});
   EXPECT_EQ(tokens[0].id, 10);
   EXPECT_EQ(tokens[1].id, 11);
   EXPECT_EQ(std::ranges::count(tokens[0].top_ids, 9), 0);
