@@ -48,15 +48,17 @@ TensorView Decoder::logits(const TensorView& hidden, const TensorView& rows, Wor
   return out;
 }
 
+// Both measure by taking the same tensors as a step, in the same order, from a workspace without memory.
 std::int64_t Decoder::workspace_bytes(std::int64_t num_rows, std::int64_t num_logit_rows) const {
-  // Takes the same tensors as a step, in the same order, from a workspace that only measures.
   Workspace measure;
-  const ScalarType type = backend_.activation_type();
-  measure.take(type, {num_rows, config_.width});
-  const std::int64_t mark = measure.mark();
-  measure_block(config_, type, num_rows, measure);
-  measure.rewind(mark);
-  measure.take(type, {num_logit_rows, config_.width});
+  measure.take(backend_.activation_type(), {num_rows, config_.width});
+  measure_block(config_, backend_.activation_type(), num_rows, measure);
+  return measure.peak_bytes() + logits_workspace_bytes(num_logit_rows);
+}
+
+std::int64_t Decoder::logits_workspace_bytes(std::int64_t num_logit_rows) const {
+  Workspace measure;
+  measure.take(backend_.activation_type(), {num_logit_rows, config_.width});
   measure.take(ScalarType::kF32, {num_logit_rows, config_.valid_vocabulary});
   return measure.peak_bytes();
 }

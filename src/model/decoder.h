@@ -43,6 +43,8 @@ class Decoder {
 
   // Bytes that `forward` takes for up to these numbers of rows.
   [[nodiscard]] std::int64_t workspace_bytes(std::int64_t num_rows, std::int64_t num_logit_rows) const;
+  // Bytes that `logits` takes.
+  [[nodiscard]] std::int64_t logits_workspace_bytes(std::int64_t num_logit_rows) const;
 
  private:
   const checkpoint::ModelConfig& config_;

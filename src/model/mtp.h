@@ -26,6 +26,9 @@ class MtpHeads {
   TensorView forward(std::int64_t depth, const TensorView& hidden, const ForwardBatch& batch,
                      const CacheView& cache, Workspace& workspace, ops::Stream& stream) const;
 
+  // Bytes that `forward` takes for up to this many rows.
+  [[nodiscard]] std::int64_t workspace_bytes(std::int64_t num_rows) const;
+
  private:
   const checkpoint::ModelConfig& config_;
   const ModelWeights& weights_;

@@ -14,15 +14,15 @@
 
 namespace inkstone {
 
-// Up to four axes, outermost first.
+// Up to five axes, outermost first.
 class Shape {
  public:
-  static constexpr int kMaxRank = 4;
+  static constexpr int kMaxRank = 5;
 
   Shape() = default;
   Shape(std::initializer_list<std::int64_t> sizes) : Shape(std::span(sizes.begin(), sizes.size())) {}
   explicit Shape(std::span<const std::int64_t> sizes) : rank_(static_cast<int>(sizes.size())) {
-    INK_CHECK(sizes.size() <= kMaxRank, "a shape has at most four axes");
+    INK_CHECK(sizes.size() <= kMaxRank, "a shape has at most five axes");
     for (int i = 0; i < rank_; ++i) sizes_[static_cast<std::size_t>(i)] = sizes[static_cast<std::size_t>(i)];
   }
 

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include "backends/reference/dot.h"
+#include "backends/reference/reference_backend.h"
+#include "backends/reference/rows.h"
+
+namespace inkstone::reference {
+
+void ReferenceBackend::rms_norm(const ops::RmsNormArgs& args, ops::Stream&) {
+  check(args);
+  const std::int64_t size = args.weight.rows();
+  std::vector<float> weight(static_cast<std::size_t>(size));
+  load_row(args.weight.reshaped({1, size}), 0, weight);
+  pool_.parallel_for(args.x.rows(), 16, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<float> row(static_cast<std::size_t>(args.x.row_elements()));
+    for (std::int64_t t = begin; t < end; ++t) {
+      load_row(args.x, t, row);
+      for (std::int64_t head = 0; head < args.x.row_elements(); head += size) {
+        float* x = row.data() + head;
+        const float mean = dot(x, x, size) / static_cast<float>(size);
+        const float inverse = 1.0F / std::sqrt(mean + args.eps);
+        for (std::int64_t i = 0; i < size; ++i) x[i] = x[i] * inverse * weight[static_cast<std::size_t>(i)];
+      }
+      store_row(args.out, t, row);
+    }
+  });
+}
+
+}  // namespace inkstone::reference
