@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <optional>
 
@@ -31,8 +32,18 @@ std::vector<float> to_host(ops::Backend& backend, ops::Stream& stream, const Ten
   return values;
 }
 
-std::int32_t argmax(std::span<const float> row) {
-  return static_cast<std::int32_t>(std::max_element(row.begin(), row.end()) - row.begin());
+Choice choose(std::span<const float> row) {
+  std::array<std::int32_t, 2> best = {0, 1};
+  const auto at = [&](std::int32_t id) { return row[static_cast<std::size_t>(id)]; };
+  if (at(1) > at(0)) std::swap(best[0], best[1]);
+  for (std::int32_t id = 2; id < static_cast<std::int32_t>(row.size()); ++id) {
+    if (at(id) > at(best[0])) {
+      best = {id, best[0]};
+    } else if (at(id) > at(best[1])) {
+      best[1] = id;
+    }
+  }
+  return {best[0], best[1], at(best[0]), at(best[1])};
 }
 
 // One run: the state, the batch tensors and what is collected.
@@ -189,9 +200,9 @@ void Run::head_chunk(std::int64_t depth, std::int64_t first, std::int64_t count)
 void Run::trunk() {
   if (request_.hidden) result_.hidden.resize(static_cast<std::size_t>(config_.num_layers()) + 1);
   for_chunks(num_tokens(), [&](std::int64_t first, std::int64_t count) { trunk_chunk(first, count); });
-  for_logits(hidden_, request_.all_argmax ? 0 : kept_from(), num_tokens(),
+  for_logits(hidden_, request_.all_choices ? 0 : kept_from(), num_tokens(),
              [&](std::int64_t row, std::span<const float> logits) {
-               if (request_.all_argmax) result_.argmax.push_back(argmax(logits));
+               if (request_.all_choices) result_.choices.push_back(choose(logits));
                if (row >= kept_from())
                  result_.logits.insert(result_.logits.end(), logits.begin(), logits.end());
              });
@@ -201,9 +212,9 @@ void Run::head(std::int64_t depth) {
   const std::int64_t num_rows = num_tokens() - 1 - depth;
   for_chunks(num_rows, [&](std::int64_t first, std::int64_t count) { head_chunk(depth, first, count); });
   MtpProbe& probe = result_.mtp.emplace_back();
-  for_logits(hidden_, request_.all_argmax ? 0 : num_rows - 1, num_rows,
+  for_logits(hidden_, request_.all_choices ? 0 : num_rows - 1, num_rows,
              [&](std::int64_t row, std::span<const float> logits) {
-               if (request_.all_argmax) probe.argmax.push_back(argmax(logits));
+               if (request_.all_choices) probe.choices.push_back(choose(logits));
                if (row == num_rows - 1) probe.last_logits.assign(logits.begin(), logits.end());
              });
 }

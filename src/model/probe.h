@@ -22,8 +22,8 @@ struct ProbeRequest {
   std::span<const std::int32_t> ids;  // the whole sequence, from position 0
   // Rows per forward pass, repeated until the ids are used up.
   std::vector<std::int64_t> chunks = {512};
-  std::int64_t last = 1;    // positions at the end whose logits and hidden rows are kept
-  bool all_argmax = false;  // most likely token at every position
+  std::int64_t last = 1;     // positions at the end whose logits and hidden rows are kept
+  bool all_choices = false;  // the most likely tokens at every position
   bool hidden = false;  // residual stream before each layer and after the final norm, last `last` positions
   std::int64_t mtp_depths = 0;  // run this many heads over the sequence
   bool chunks_are_steps =
@@ -34,14 +34,22 @@ struct ProbeRequest {
   std::span<const float> media_vectors;
 };
 
+// The two most likely tokens of a position; ties go to the lower id.
+struct Choice {
+  std::int32_t best = 0;
+  std::int32_t second = 0;
+  float best_logit = 0;
+  float second_logit = 0;
+};
+
 struct MtpProbe {
-  std::vector<std::int32_t> argmax;  // [T - 1 - depth]
-  std::vector<float> last_logits;    // [valid V] of the last valid row
+  std::vector<Choice> choices;     // [T - 1 - depth] when asked for
+  std::vector<float> last_logits;  // [valid V] of the last valid row
 };
 
 struct ProbeResult {
   std::vector<float> logits;               // [last, valid V]
-  std::vector<std::int32_t> argmax;        // [T] when asked for
+  std::vector<Choice> choices;             // [T] when asked for
   std::vector<std::vector<float>> hidden;  // [L + 1][last * M] when asked for
   std::vector<MtpProbe> mtp;
 };

@@ -12,7 +12,7 @@ namespace inkstone::reference {
 
 // One function per operation, no blocking; rows and heads are spread over threads, sums never are. Accepts
 // f32 and bf16 activations.
-class ReferenceBackend final : public ops::Backend {
+class ReferenceBackend : public ops::Backend {
  public:
   explicit ReferenceBackend(int threads);  // 0: the CPUs this process may use
 
