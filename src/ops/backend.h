@@ -14,6 +14,7 @@
 #include "ops/moe.h"
 #include "ops/norm.h"
 #include "ops/quant.h"
+#include "ops/sample.h"
 
 namespace inkstone::ops {
 
@@ -28,7 +29,8 @@ class Backend : public MemoryOps,
                 public MoeOps,
                 public ElementwiseOps,
                 public CopyOps,
-                public QuantOps {
+                public QuantOps,
+                public SampleOps {
  public:
   [[nodiscard]] virtual std::string name() const = 0;  // "reference", "cpu", "cuda"
   // Number type of activations and state: kF32 on hosts, kBF16 on CUDA.

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "backends/reference/sample.h"
+
 namespace inkstone::reference {
 namespace {
 
@@ -42,5 +44,11 @@ void ReferenceBackend::download(void* host, const void* device, std::int64_t byt
 void ReferenceBackend::copy(void* to, const void* from, std::int64_t bytes, ops::Stream&) {
   std::memmove(to, from, static_cast<std::size_t>(bytes));
 }
+
+std::int64_t ReferenceBackend::sample_workspace_bytes(std::int64_t, std::int64_t num_valid) const {
+  return reference::sample_workspace_bytes(pool_.num_threads(), num_valid);
+}
+
+void ReferenceBackend::sample(const ops::SampleArgs& args, ops::Stream&) { reference::sample(args, &pool_); }
 
 }  // namespace inkstone::reference

@@ -42,6 +42,8 @@ class ReferenceBackend : public ops::Backend {
   void gather_rows(const ops::GatherRowsArgs& args, ops::Stream& stream) override;
   void scatter_rows(const ops::ScatterRowsArgs& args, ops::Stream& stream) override;
   void round_nvfp4(const ops::RoundNvfp4Args& args, ops::Stream& stream) override;
+  [[nodiscard]] std::int64_t sample_workspace_bytes(std::int64_t rows, std::int64_t num_valid) const override;
+  void sample(const ops::SampleArgs& args, ops::Stream& stream) override;
 
  private:
   ThreadPool pool_;
