@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs clang-tidy (.clang-tidy) over the product sources, with the compile commands of the release build.
 #   tools/lint.sh [REGEX]     only sources whose path matches
-# Left out: unit tests (the macros of GoogleTest), and files that use coroutines, which clang 14 cannot read with
+# Left out: unit tests (the macros of GoogleTest), and files that use coroutines, which clang 14 cannot read at all with
 # GCC's standard library.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -20,6 +20,4 @@ mapfile -t sources < <(
     done
 )
 echo "lint: ${#sources[@]} sources"
-quiet() { grep -v -E 'warnings? (generated|treated)|^$|Suppressed|Use -header-filter' >&2 || true; }
-printf '%s\n' "${sources[@]}" |
-  xargs -n 4 -P "$(nproc)" -r "$tidy" -p build/release --quiet --extra-arg=-Wno-unknown-warning-option 2> >(quiet)
+printf '%s\n' "${sources[@]}" | xargs -n 1 -P "$(nproc)" -r tools/lint_file.sh "$tidy"
