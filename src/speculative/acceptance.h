@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// speculative/acceptance.h - judging drafts: a draft is right when plain sampling draws it (`architecture.md`
+// 5).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+namespace inkstone::speculative {
+
+inline constexpr std::int64_t kMaxDepth = 8;
+
+// The rows of a verify step were fed with the newest known token and the drafts; `drawn[i]` is what plain
+// sampling draws behind row i, so draft i is accepted while it equals drawn[i], and the first difference is
+// itself the next token. Gives the number of accepted drafts, 0 .. drafts.size(); drawn[0 .. accepted] are
+// the tokens of the step. drawn.size() == drafts.size() + 1.
+std::int64_t num_accepted(std::span<const std::int32_t> drafts, std::span<const std::int32_t> drawn);
+
+// Running estimate of one sequence: of the drafts at depth i whose predecessors were all accepted, which
+// share was. Not thread-safe.
+class AcceptanceEstimate {
+ public:
+  void observe(std::int64_t drafted, std::int64_t accepted);
+  [[nodiscard]] double rate(std::int64_t depth) const { return rates_[static_cast<std::size_t>(depth)]; }
+
+ private:
+  // A new sequence is trusted, so that every depth is tried; about twenty observations outweigh the start.
+  static constexpr double kPrior = 0.8;
+  static constexpr double kStep = 0.1;
+
+  std::array<double, kMaxDepth> rates_ = {kPrior, kPrior, kPrior, kPrior, kPrior, kPrior, kPrior, kPrior};
+};
+
+// Tokens that a verify step with n drafts is expected to emit: 1 + sum over i of the product of the first i
+// rates.
+double expected_tokens(const AcceptanceEstimate& estimate, std::int64_t num_drafts);
+
+}  // namespace inkstone::speculative
