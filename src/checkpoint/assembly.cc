@@ -51,9 +51,8 @@ Shape with_last(const Shape& shape, std::int64_t size) { return {shape[0], shape
 
 class Assembler {
  public:
-  Assembler(ModelConfig& config, const std::vector<Shard>& shards, const QuantConfig* quant,
-            std::string_view folder)
-      : config_(config), shards_(shards), quant_(quant), folder_(folder) {}
+  Assembler(ModelConfig& config, const std::vector<Shard>& shards, const AssemblyRules& rules)
+      : config_(config), shards_(shards), rules_(rules) {}
 
   Result<Assembly> run() {
     locate();
@@ -65,9 +64,9 @@ class Assembler {
     if (!plain_experts_.empty())
       log::warning(
           fmt::format("{}: hf_quant_config.json does not exclude {}, which are BF16: the types decide",
-                      folder_, first_few(plain_experts_)));
+                      rules_.folder, first_few(plain_experts_)));
     if (problems_.empty() && config_.vision) check_vision();
-    INK_TRY(problems_.finish(folder_));
+    INK_TRY(problems_.finish(rules_.folder));
     return std::move(result_);
   }
 
@@ -93,7 +92,8 @@ class Assembler {
   bool settle_group(std::string_view prefix, bool configured) {
     const bool stored = any_with_prefix(prefix);
     if (stored && !configured) {
-      log::warning(fmt::format("{}: config.json does not use the tensors {}*: ignored", folder_, prefix));
+      log::warning(
+          fmt::format("{}: config.json does not use the tensors {}*: ignored", rules_.folder, prefix));
       for (auto& [key, located] : located_)
         if (key.starts_with(prefix)) located.used = true;
     }
@@ -125,7 +125,7 @@ class Assembler {
     }
     if (dense == config_.dense_layers) return;
     log::warning(fmt::format("{}: config.json counts {} dense layers, the tensors {}: the tensors decide",
-                             folder_, config_.dense_layers, dense));
+                             rules_.folder, config_.dense_layers, dense));
     config_.dense_layers = dense;
   }
 
@@ -136,7 +136,7 @@ class Assembler {
     const std::int64_t width = tensor->type == ScalarType::kU8 ? 2 * columns : columns;
     if (width == configured) return {};
     return fail(ErrorKind::kCorrupt, fmt::format("{}: config.json ({}) says width {}, tensor {} has {}",
-                                                 folder_, keys, configured, tensor->name, width));
+                                                 rules_.folder, keys, configured, tensor->name, width));
   }
 
   // Before all shapes: one wrong number of the configuration would misshape half of the tensors.
@@ -168,14 +168,14 @@ class Assembler {
       if (!view) return;
       weight.data = *view;
     }
-    if (may_be_quantised(expected.role) && quant_ != nullptr)
+    if (may_be_quantised(expected.role) && rules_.quant != nullptr)
       compare_exclusion(expected.name, *located->tensor, weight.data.type == ScalarType::kU8);
     result_.weights.emplace(expected.name, weight);
   }
 
   // The list may use the native or the stored names.
   void compare_exclusion(const std::string& name, const StoredTensor& tensor, bool quantised) {
-    const bool excluded = quant_->excludes(name) || quant_->excludes(tensor.name);
+    const bool excluded = rules_.quant->excludes(name) || rules_.quant->excludes(tensor.name);
     if (quantised && excluded)
       problems_.add(fmt::format("tensor {} is NVFP4, hf_quant_config.json excludes it", tensor.name));
     if (!quantised && !excluded) plain_experts_.push_back(tensor.name);
@@ -222,7 +222,7 @@ class Assembler {
     const auto amax = companion(expected.name + ".input_amax", ScalarType::kBF16, {1});
     const auto unpacked = companion(expected.name + ".original_shape", ScalarType::kI64, {3});
     if (!scale2 || !amax || !unpacked) return false;
-    check_original_shape(expected, *unpacked);
+    if (!rules_.headers_only) check_original_shape(expected, *unpacked);
     weight.scale2 = *scale2;
     weight.input_amax = *amax;
     return true;
@@ -242,8 +242,8 @@ class Assembler {
                                     : column ? Shape{experts, 1}
                                              : Shape{experts});
     if (!divisors) return false;
-    weight.scale2 = reciprocals(*divisors, 0);
-    if (apart) weight.scale2_up = reciprocals(*divisors, 1);
+    if (!rules_.headers_only) weight.scale2 = reciprocals(*divisors, 0);
+    if (!rules_.headers_only && apart) weight.scale2_up = reciprocals(*divisors, 1);
     return take_input_divisors(expected, weight);
   }
 
@@ -252,6 +252,7 @@ class Assembler {
     if (stored(key) == nullptr) return true;
     const auto divisors = companion(key, ScalarType::kF32, stored(key)->shape);
     if (!divisors || divisors->shape.num_elements() == 0) return false;
+    if (rules_.headers_only) return true;
     const auto* values = divisors->as<float>();
     const float least = *std::min_element(values, values + divisors->shape.num_elements());
     auto* amax = reinterpret_cast<BFloat16*>(allocate(sizeof(BFloat16)));
@@ -342,7 +343,7 @@ class Assembler {
         foreign.push_back(located.tensor->name);
     }
     if (!foreign.empty())
-      log::warning(fmt::format("{}: unknown tensors ignored: {}", folder_, first_few(foreign)));
+      log::warning(fmt::format("{}: unknown tensors ignored: {}", rules_.folder, first_few(foreign)));
   }
 
   void check_vision() {
@@ -362,8 +363,7 @@ class Assembler {
 
   ModelConfig& config_;
   const std::vector<Shard>& shards_;
-  const QuantConfig* quant_;
-  std::string_view folder_;
+  AssemblyRules rules_;
   std::map<std::string, Located, std::less<>> located_;
   Problems problems_;
   std::vector<std::string> plain_experts_;  // BF16 although the list of exclusions lacks them
@@ -372,9 +372,8 @@ class Assembler {
 
 }  // namespace
 
-Result<Assembly> assemble(ModelConfig& config, const std::vector<Shard>& shards, const QuantConfig* quant,
-                          std::string_view folder) {
-  return Assembler(config, shards, quant, folder).run();
+Result<Assembly> assemble(ModelConfig& config, const std::vector<Shard>& shards, const AssemblyRules& rules) {
+  return Assembler(config, shards, rules).run();
 }
 
 }  // namespace inkstone::checkpoint

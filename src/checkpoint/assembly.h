@@ -42,12 +42,18 @@ struct Assembly {
   bool has_audio = false;
 };
 
+struct AssemblyRules {
+  std::string_view folder;  // for messages
+  // From `hf_quant_config.json`, may be null. Types decide; a quantised tensor that it excludes is a fault.
+  const QuantConfig* quant = nullptr;
+  // Reads nothing of the payload, so that claims made there (`original_shape`) stay unchecked and divisors
+  // unconverted.
+  bool headers_only = false;
+};
+
 // Absent groups are dropped from `config` too, and layers whose tensors are of the other kind than it says
 // follow the tensors (`spec/model.md` 2.2). One error names every fault. Views live as long as `shards` and
 // the result.
-// `quant`, from `hf_quant_config.json`, may be null: types decide, and a quantised tensor that it excludes is
-// a fault.
-Result<Assembly> assemble(ModelConfig& config, const std::vector<Shard>& shards, const QuantConfig* quant,
-                          std::string_view folder);
+Result<Assembly> assemble(ModelConfig& config, const std::vector<Shard>& shards, const AssemblyRules& rules);
 
 }  // namespace inkstone::checkpoint

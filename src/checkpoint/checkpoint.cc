@@ -29,13 +29,6 @@ struct Checkpoint::Contents {
 
 namespace {
 
-Result<std::optional<QuantConfig>> read_quant_config(const std::string& folder) {
-  const auto text = read_text_file(folder + "/hf_quant_config.json");
-  if (text) return INK_TRY(parse_quant_config(*text));
-  if (text.error().kind == ErrorKind::kNotFound) return std::optional<QuantConfig>();
-  return tl::unexpected(text.error());
-}
-
 Status check_finite(const TensorView& tensor, std::string_view name, std::string_view folder) {
   if (tensor.empty()) return {};
   const auto index = first_non_finite(tensor);
@@ -82,7 +75,7 @@ Result<Checkpoint> Checkpoint::open(const std::string& folder) {
   contents->shards = INK_TRY(open_shards(folder));
   const auto quant = INK_TRY(read_quant_config(folder));
   contents->assembly =
-      INK_TRY(assemble(contents->config, contents->shards, quant ? &*quant : nullptr, folder));
+      INK_TRY(assemble(contents->config, contents->shards, {folder, quant ? &*quant : nullptr}));
   for (const Shard& shard : contents->shards)
     for (const StoredTensor& tensor : shard.tensors)
       contents->tensor_bytes += static_cast<std::int64_t>(tensor.end - tensor.begin);

@@ -65,6 +65,13 @@ Result<QuantConfig> parse_quant_config(std::string_view json_text) {
   return quant;
 }
 
+Result<std::optional<QuantConfig>> read_quant_config(const std::string& folder) {
+  const auto text = read_text_file(folder + "/hf_quant_config.json");
+  if (text) return INK_TRY(parse_quant_config(*text));
+  if (text.error().kind == ErrorKind::kNotFound) return std::optional<QuantConfig>();
+  return tl::unexpected(text.error());
+}
+
 QuantConfig released_exclusions(const ModelConfig& config) {
   QuantConfig quant;
   std::vector<std::string>& names = quant.exclude_modules;

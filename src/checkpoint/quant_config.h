@@ -3,6 +3,7 @@
 // (`spec/checkpoint.md` 5.5).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,9 @@ struct QuantConfig {
 
 // Refuses algorithms, group sizes and cache types other than those of the releases.
 Result<QuantConfig> parse_quant_config(std::string_view json_text);
+
+// The file of a checkpoint folder; none where it has none.
+Result<std::optional<QuantConfig>> read_quant_config(const std::string& folder);
 
 // The exclusions of a release of this configuration: everything but the routed experts of the mixtures after
 // the first. `audio.decoder` is listed although no tensor bears the name; heads are not listed and stay BF16.
