@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// engine/decoder_runner.h - the real model behind the loop: one rank's decoder, its state and its sampler on one
+// backend.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "engine/engine_options.h"
+#include "engine/model_runner.h"
+#include "engine/state_storage.h"
+#include "model/decoder.h"
+#include "ops/backend.h"
+#include "ops/sample.h"
+#include "sampling/sampler.h"
+
+namespace inkstone::engine {
+
+struct DecoderParts {
+  const checkpoint::ModelConfig* config = nullptr;
+  const model::ModelWeights* weights = nullptr;  // on the backend
+  ops::Backend* backend = nullptr;
+  ops::SampleOps* sample_ops = nullptr;
+};
+
+// The parts outlive the runner.
+class DecoderRunner final : public ModelRunner {
+ public:
+  // Takes all memory: state, activations of the largest step, sampling. `forbidden`: ids that nobody may draw.
+  static Result<std::unique_ptr<DecoderRunner>> create(const DecoderParts& parts, const EngineOptions& options,
+                                                       const sampling::TokenMask& forbidden);
+
+  [[nodiscard]] const model::StateSpec& state_spec() const override { return spec_; }
+  Status copy_state(std::span<const cache::RowCopy> copies) override;
+  Status submit(const StepBatch& batch) override;
+  Status collect(std::vector<sampling::SampledToken>& drawn) override;
+
+ private:
+  // Arrays of a step, one behind the other in one upload.
+  struct Inputs {
+    std::vector<std::int32_t> host;
+    TensorView ids, row_sequence, row_position, row_begin, first_position, slots, last_drawn, logit_rows,
+        logit_slots, media_rows;
+  };
+  struct Flight {
+    Inputs inputs;
+    std::vector<std::byte> media;
+    std::unique_ptr<sampling::Sampler> sampler;
+    std::int64_t draws = 0;
+    std::uint64_t mark = 0;
+  };
+  static constexpr std::size_t kFlights = 2;
+
+  DecoderRunner(const DecoderParts& parts, const EngineOptions& options);
+  Status allocate(const sampling::TokenMask& forbidden);
+  Result<TensorView> make_tensor(ScalarType type, Shape shape);
+  TensorView add_input(Inputs& inputs, std::span<const std::int32_t> values) const;
+  void upload_inputs(const StepBatch& batch, Flight& flight);
+  void upload_table(const StepBatch& batch);
+  void upload_media(const StepBatch& batch, Flight& flight);
+  [[nodiscard]] model::ForwardBatch forward_batch(const StepBatch& batch, const Flight& flight) const;
+  [[nodiscard]] model::CacheView cache_view(const StepBatch& batch, const Flight& flight) const;
+  Status draw(const StepBatch& batch, Flight& flight, const TensorView& logits);
+
+  DecoderParts parts_;
+  EngineOptions options_;
+  model::StateSpec spec_;
+  model::Decoder decoder_;
+  std::unique_ptr<ops::Stream> stream_;
+  std::unique_ptr<StateStorage> storage_;
+  std::vector<ops::Buffer> buffers_;
+  TensorView inputs_;         // [n] i32
+  TensorView page_table_;     // [sequences, pages] i32
+  TensorView last_drawn_;     // [slots, 1] i32: the last token drawn for a slot
+  TensorView fed_;            // [N, 1] i32
+  TensorView media_vectors_;  // [T, M]
+  TensorView workspace_;      // [bytes] u8
+  std::array<Flight, kFlights> flights_;
+  std::int64_t submitted_ = 0;
+  std::int64_t collected_ = 0;
+};
+
+}  // namespace inkstone::engine

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// engine/engine_options.h - how much of everything an engine has.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cache/cache_manager.h"
+#include "scheduler/step_plan.h"
+
+namespace inkstone::engine {
+
+struct EngineOptions {
+  std::int64_t max_context_tokens = 0;  // of one sequence; at most the model's
+  std::int64_t max_sequences = 8;       // running at a time
+  std::int64_t cache_tokens = 0;        // in pages on the device, all sequences together; 0: one full context
+  std::int64_t spare_slots = 2;         // for the windows of finished sequences, beside the running ones
+  std::int64_t checkpoint_bytes = std::int64_t{256} << 20;  // host memory for windows and their page rows
+  std::int64_t swap_bytes = std::int64_t{256} << 20;        // host memory for pages of preempted sequences
+  std::int64_t token_budget = 2048;                         // rows of one step
+  std::int64_t max_chunk_tokens = 2048;                     // of one prompt in one step
+  std::int64_t answer_reserve_tokens = 256;
+  std::int64_t checkpoint_interval_tokens = 8192;  // of long prompts
+  std::int64_t draft_rows = 0;                     // most rows of a decode beyond the first
+  bool reuse_prefixes = true;
+  bool integrity_checks = false;  // counts all references and poisons what is freed, each step
+  std::string layout;             // everything that decides the bits of a state row: number types, version
+
+  [[nodiscard]] scheduler::Limits scheduling() const {
+    return {token_budget, max_chunk_tokens, answer_reserve_tokens};
+  }
+};
+
+// Numbers of pages, slots and host blocks that the options buy for rows of this specification.
+cache::CacheLimits cache_limits(const model::StateSpec& spec, const EngineOptions& options);
+
+}  // namespace inkstone::engine

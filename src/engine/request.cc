@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/request.h"
+
+#include <algorithm>
+
+namespace inkstone::engine {
+
+Request::Request(Submission submitted, std::shared_ptr<RequestChannel> ticket, std::int64_t most)
+    : submission(std::move(submitted)),
+      channel(std::move(ticket)),
+      rules(submission.sampling,
+            sampling::StopRule(submission.sampling, submission.end_ids, 1).ending_ids(), submission.prompt),
+      stop(submission.sampling, submission.end_ids,
+           most - static_cast<std::int64_t>(submission.prompt.size())),
+      prompt_tokens(static_cast<std::int64_t>(submission.prompt.size())),
+      most_tokens(most) {
+  tokens.reserve(static_cast<std::size_t>(std::min(most, prompt_tokens + 4096)));
+  tokens = submission.prompt;
+}
+
+cache::TokenKey Request::key_of(std::int64_t position) const {
+  for (const MediaItem& item : submission.media)
+    if (position >= item.begin && position < item.begin + item.rows)
+      return cache::media_key(item.content, position - item.begin);
+  return cache::text_key(tokens[static_cast<std::size_t>(position)]);
+}
+
+std::int64_t Request::next_cut(std::int64_t after, std::int64_t interval) const {
+  std::int64_t cut = after < prompt_tokens ? prompt_tokens : scheduler::SequenceView::kNoCut;
+  for (const std::int64_t boundary : submission.boundaries)
+    if (boundary > after && boundary < prompt_tokens) cut = std::min(cut, boundary);
+  const std::int64_t next_multiple = (after / interval + 1) * interval;
+  return next_multiple < prompt_tokens ? std::min(cut, next_multiple) : cut;
+}
+
+}  // namespace inkstone::engine

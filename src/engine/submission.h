@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// engine/submission.h - what the engine is asked, and what it reports back.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cache/content_key.h"
+#include "sampling/params.h"
+
+namespace inkstone::engine {
+
+// Rows of the prompt whose embeddings come from a tower. `vectors` [rows, M] in the activation type of the
+// backend, after the tower's own norm; kept alive until the last of them has been computed.
+struct MediaItem {
+  std::int64_t begin = 0;  // position of the first placeholder
+  std::int64_t rows = 0;
+  cache::ContentKey content;  // of the preprocessed bytes: placeholder ids of all media are alike
+  std::shared_ptr<const std::vector<std::byte>> vectors;
+};
+
+struct Submission {
+  std::vector<std::int32_t> prompt;  // at least one id
+  sampling::SamplingParams sampling;
+  std::vector<std::int32_t> end_ids;  // the model's
+  std::vector<MediaItem> media;       // in order of position, without overlap
+  std::string salt;                   // prefixes are shared within one salt only
+  // Positions after which later prompts are likely to differ (the last message border): checkpoints go there.
+  std::vector<std::int64_t> boundaries;
+  std::int32_t priority = 0;  // larger goes first
+  bool reuse_prefix = true;
+  // Called on the engine's thread with every token of the answer, in order; true ends the answer with this token
+  // (a stop string is complete). Must be quick. Tokens that the engine has already begun to compute behind it are
+  // neither shown nor kept.
+  std::function<bool(std::int32_t id)> ends_answer;
+};
+
+enum class FinishReason : std::uint8_t {
+  kStop,       // an end token, a stop token or ends_answer
+  kLength,     // max_tokens, or no room for more
+  kCancelled,  // by the ticket
+  kFailed,     // see Outcome::error
+};
+
+struct TokenEvent {
+  std::int32_t id = 0;
+  float logprob = 0;                  // where asked for
+  std::vector<std::int32_t> top_ids;  // likewise, best first
+  std::vector<float> top_logprobs;
+};
+
+struct Usage {
+  std::int64_t prompt_tokens = 0;
+  std::int64_t completion_tokens = 0;
+  std::int64_t cached_tokens = 0;  // of the prompt, whose state was reused
+};
+
+// Of drafts; zero without.
+struct Speculation {
+  std::int64_t drafted = 0;
+  std::int64_t accepted = 0;
+  std::int64_t verify_steps = 0;
+};
+
+struct Outcome {
+  FinishReason reason = FinishReason::kStop;
+  Usage usage;
+  Speculation speculation;
+  std::optional<std::int32_t> stop_id;  // the end or stop token, where one ended the answer
+  Error error;                          // kFailed only
+};
+
+}  // namespace inkstone::engine
