@@ -135,7 +135,8 @@ void CacheManager::wrote(SequenceId id, std::int64_t end) {
 
 void CacheManager::roll_back(SequenceId id, std::int64_t end) {
   Sequence& sequence = at(id);
-  INK_CHECK(end <= sequence.valid_end && end >= verified_end(sequence), "only unverified rows are rolled back");
+  INK_CHECK(end <= sequence.valid_end && end >= verified_end(sequence),
+            "only unverified rows are rolled back");
   INK_CHECK(sequence.high_water - end <= layout_.smallest_spare, "rings still hold the window");
   sequence.valid_end = end;
 }
@@ -156,7 +157,8 @@ void CacheManager::publish_final_pages(Sequence& sequence) {
     const auto page = static_cast<std::int64_t>(sequence.page_keys.size()) - 1;
     if ((page + 1) * kPageTokens > final_rows) return;
     const auto begin = static_cast<std::size_t>(page * kPageTokens);
-    const ContentKey key = extend(sequence.page_keys.back(), std::span(sequence.tokens).subspan(begin, kPageTokens));
+    const ContentKey key =
+        extend(sequence.page_keys.back(), std::span(sequence.tokens).subspan(begin, kPageTokens));
     pool_.publish(sequence.pages[static_cast<std::size_t>(page)], key);
     sequence.page_keys.push_back(key);
   }
@@ -184,25 +186,30 @@ bool CacheManager::own_tail(const Sequence& sequence, std::int64_t begin, std::i
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t first = begin + i * kPageTokens;
     scratch_pages_.push_back(*store_.pages.take());
-    add_page_to_host(layout_, sequence.pages[static_cast<std::size_t>(first / kPageTokens)], scratch_pages_.back(),
-                     std::min(kPageTokens, end - first), plan);
+    add_page_to_host(layout_, sequence.pages[static_cast<std::size_t>(first / kPageTokens)],
+                     scratch_pages_.back(), std::min(kPageTokens, end - first), plan);
   }
   return true;
+}
+
+CheckpointStore::Contents CacheManager::contents_of(const Sequence& sequence, WindowSpan span) const {
+  const std::int64_t begin = tail_begin(span);
+  const auto tokens = std::span(sequence.tokens);
+  return {sequence.page_keys[static_cast<std::size_t>(begin / kPageTokens)], begin, span,
+          tokens.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(span.end - begin))};
 }
 
 bool CacheManager::checkpoint(SequenceId id, CopyPlan& plan) {
   const Sequence& sequence = at(id);
   const WindowSpan span = servable(sequence);
   if (span.end == 0 || span.lowest_cut > span.end) return false;
-  const std::int64_t begin = tail_begin(span);
-  const ContentKey& key = sequence.page_keys[static_cast<std::size_t>(begin / kPageTokens)];
-  const auto tail = std::span(sequence.tokens)
-                        .subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(span.end - begin));
-  if (store_.touch(key, tail)) return true;
-  if (!store_.make_room(1, pages_for(span.end - begin)) || !own_tail(sequence, begin, span.end, plan)) return false;
+  const CheckpointStore::Contents contents = contents_of(sequence, span);
+  if (store_.touch(contents)) return true;
+  if (!store_.make_room(1, pages_for(span.end - contents.tail_begin))) return false;
+  if (!own_tail(sequence, contents.tail_begin, span.end, plan)) return false;
   const HostWindowId window = *store_.windows.take();
   add_ring_to_host(layout_, sequence.slot, span, window, plan);
-  store_.insert(key, begin, span, tail, {}, window, scratch_pages_);
+  store_.insert(contents, {}, window, scratch_pages_);
   return true;
 }
 
@@ -210,14 +217,10 @@ void CacheManager::finish(SequenceId id, CopyPlan& plan) {
   Sequence& sequence = at(id);
   INK_CHECK(sequence.life == Life::kRunning, "a running sequence finishes");
   const WindowSpan span = servable(sequence);
-  const std::int64_t begin = tail_begin(span);
-  const bool keeps = span.end > 0 && span.lowest_cut <= span.end;
-  if (keeps) {
-    const ContentKey& key = sequence.page_keys[static_cast<std::size_t>(begin / kPageTokens)];
-    const auto tail = std::span(sequence.tokens)
-                          .subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(span.end - begin));
-    if (!store_.touch(key, tail) && own_tail(sequence, begin, span.end, plan))
-      store_.insert(key, begin, span, tail, std::exchange(sequence.slot, SlotId{}), {}, scratch_pages_);
+  if (span.end > 0 && span.lowest_cut <= span.end) {
+    const CheckpointStore::Contents contents = contents_of(sequence, span);
+    if (!store_.touch(contents) && own_tail(sequence, contents.tail_begin, span.end, plan))
+      store_.insert(contents, std::exchange(sequence.slot, SlotId{}), {}, scratch_pages_);
   }
   release(id);
 }
@@ -251,7 +254,8 @@ bool CacheManager::swap_out(SequenceId id, CopyPlan& plan) {
   const WindowSpan span = servable(sequence);
   const std::int64_t count = pages_for(sequence.valid_end);
   const WindowSpan exact{std::min(span.lowest_cut, sequence.valid_end), sequence.valid_end};
-  INK_CHECK(sequence.high_water - sequence.valid_end <= layout_.smallest_spare, "rings still hold the window");
+  INK_CHECK(sequence.high_water - sequence.valid_end <= layout_.smallest_spare,
+            "rings still hold the window");
   if (!store_.make_room(1, count)) return false;
   sequence.window = *store_.windows.take();
   sequence.lowest_cut = std::max(exact.lowest_cut, exact.end - layout_.margin);
@@ -277,8 +281,8 @@ bool CacheManager::swap_in(SequenceId id, CopyPlan& plan) {
   if (!slot) return false;
   sequence.slot = *slot;
   if (limits_.poison) add_slot_poison(layout_, *slot, plan);
-  add_host_to_ring(layout_, sequence.window, {sequence.lowest_cut, sequence.valid_end}, sequence.valid_end, *slot,
-                   plan);
+  add_host_to_ring(layout_, sequence.window, {sequence.lowest_cut, sequence.valid_end}, sequence.valid_end,
+                   *slot, plan);
   store_.windows.give_back(std::exchange(sequence.window, HostWindowId{}));
   take_private_pages(sequence, count, plan);
   for (std::int64_t i = 0; i < count; ++i) {
@@ -317,7 +321,8 @@ Status CacheManager::check_sequence(const Sequence& sequence) const {
     if (published * kPageTokens + layout_.lookahead > std::max(verified_end(sequence), layout_.lookahead))
       return fault("published beyond the verified tokens");
     if (sequence.high_water < sequence.valid_end) return fault("valid rows that were never written");
-    if (sequence.high_water - sequence.valid_end > layout_.smallest_spare) return fault("a ring lost its window");
+    if (sequence.high_water - sequence.valid_end > layout_.smallest_spare)
+      return fault("a ring lost its window");
   }
   if (sequence.life == Life::kSwapped && !sequence.window.valid()) return fault("swapped without a window");
   return {};

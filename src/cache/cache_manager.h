@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cache/cache_manager.h - station 6 of docs/journey.md: who holds which rows of state, for running, swapped and
-// finished sequences. Asked by the engine's loop; answers with page ids, slots and copies to carry out.
+// cache/cache_manager.h - station 6 of docs/journey.md: who holds which rows of state, for running, swapped
+// and finished sequences. Asked by the engine's loop; answers with page ids, slots and copies to carry out.
 //
 // Positions of one sequence, all of them counts of leading positions:
 //
@@ -29,20 +29,20 @@ struct CacheLimits {
   std::int64_t slots = 0;         // on the device: running sequences and resident checkpoints
   std::int64_t host_windows = 0;  // checkpoints and swapped sequences
   std::int64_t host_pages = 0;    // the page rows that they own
-  std::int64_t max_sequence_tokens = 0;
-  bool poison = false;  // fill pages and slots with NaN when they change hands
+  bool poison = false;            // fill pages and slots with NaN when they change hands
 };
 
-// Holds ids, positions and counts only; needs no device. One thread. Nothing allocates but `match` (and what a
-// longer sequence than ever before needs).
+// Holds ids, positions and counts only; needs no device. One thread. Nothing allocates but `match` (and what
+// a longer sequence than ever before needs).
 class CacheManager {
  public:
   CacheManager(const model::StateSpec& spec, const CacheLimits& limits);
 
   // --- from waiting to running ---
 
-  // Finds the longest state to resume from and takes references on all of it: pages and checkpoint, or nothing.
-  // At most prompt - 1 tokens are reused, since one must run to give logits. With `reuse` off it finds nothing.
+  // Finds the longest state to resume from and takes references on all of it: pages and checkpoint, or
+  // nothing. At most prompt - 1 tokens are reused, since one must run to give logits. With `reuse` off it
+  // finds nothing.
   SequenceId match(const ContentKey& root, std::span<const TokenKey> prompt, bool reuse);
   // Gives a matched sequence its slot and its own copies of rows in shared pages; false, and nothing changed,
   // when there is no room.
@@ -54,16 +54,16 @@ class CacheManager {
   bool reserve(SequenceId id, std::int64_t end, CopyPlan& plan);
   // A step that writes the rows before `end` has been enqueued.
   void wrote(SequenceId id, std::int64_t end);
-  // Rows from `end` on were written with other tokens than the sequence has (rejected drafts). Rings keep them
-  // out of sight by position; no copies. Comes before append.
+  // Rows from `end` on were written with other tokens than the sequence has (rejected drafts). Rings keep
+  // them out of sight by position; no copies. Comes before append.
   void roll_back(SequenceId id, std::int64_t end);
   // Tokens that follow the known ones for certain. Publishes pages that are now final.
   void append(SequenceId id, std::span<const TokenKey> verified);
 
   // --- keeping ---
 
-  // Snapshot of the window state at the present end, for prefix reuse; false when there is no room for it. The
-  // copies must run before the sequence's next step.
+  // Snapshot of the window state at the present end, for prefix reuse; false when there is no room for it.
+  // The copies must run before the sequence's next step.
   bool checkpoint(SequenceId id, CopyPlan& plan);
   // Ends the sequence; its slot becomes a checkpoint at its last verified row.
   void finish(SequenceId id, CopyPlan& plan);
@@ -135,6 +135,7 @@ class CacheManager {
   [[nodiscard]] std::int64_t verified_end(const Sequence& sequence) const;
   [[nodiscard]] WindowSpan servable(const Sequence& sequence) const;
   [[nodiscard]] std::int64_t tail_begin(WindowSpan span) const;
+  [[nodiscard]] CheckpointStore::Contents contents_of(const Sequence& sequence, WindowSpan span) const;
   [[nodiscard]] Status check_sequence(const Sequence& sequence) const;
 
   StateLayout layout_;

@@ -25,7 +25,8 @@ std::optional<CheckpointStore::Hit> CheckpointStore::find(const ContentKey& page
   std::optional<Hit> best;
   for (std::int32_t i = by_key_.find(page_key).value_or(-1); i >= 0;) {
     const Checkpoint& checkpoint = entries_[static_cast<std::size_t>(i)];
-    const auto differs = std::mismatch(checkpoint.tail.begin(), checkpoint.tail.end(), tokens.begin(), tokens.end());
+    const auto differs =
+        std::mismatch(checkpoint.tail.begin(), checkpoint.tail.end(), tokens.begin(), tokens.end());
     const std::int64_t shared = std::min<std::int64_t>(differs.first - checkpoint.tail.begin(), most);
     const bool serves = checkpoint.tail_begin + shared >= checkpoint.span.lowest_cut;
     if (serves && (!best || shared > best->tail_tokens)) best = Hit{CheckpointId{i}, shared};
@@ -34,10 +35,10 @@ std::optional<CheckpointStore::Hit> CheckpointStore::find(const ContentKey& page
   return best;
 }
 
-bool CheckpointStore::touch(const ContentKey& page_key, std::span<const TokenKey> tail) {
-  for (std::int32_t i = by_key_.find(page_key).value_or(-1); i >= 0; i = entry(i).next_of_key) {
+bool CheckpointStore::touch(const Contents& contents) {
+  for (std::int32_t i = by_key_.find(contents.page_key).value_or(-1); i >= 0; i = entry(i).next_of_key) {
     const Checkpoint& checkpoint = entry(i);
-    if (!std::ranges::equal(checkpoint.tail, tail)) continue;
+    if (!std::ranges::equal(checkpoint.tail, contents.tail)) continue;
     if (checkpoint.pins > 0) return true;
     list_of(checkpoint).erase(i);
     list_of(checkpoint).push_back(i);
@@ -46,17 +47,16 @@ bool CheckpointStore::touch(const ContentKey& page_key, std::span<const TokenKey
   return false;
 }
 
-void CheckpointStore::insert(const ContentKey& page_key, std::int64_t tail_begin, WindowSpan span,
-                             std::span<const TokenKey> tail, SlotId slot, HostWindowId window,
+void CheckpointStore::insert(const Contents& contents, SlotId slot, HostWindowId window,
                              std::span<const HostPageId> own_pages) {
   INK_CHECK(slot.valid() != window.valid(), "window state lies in one place");
   const auto id = free_entries_.take();
   INK_CHECK(id.has_value(), "there is an entry for every slot and every host window");
   Checkpoint& checkpoint = entry(id->value);
-  checkpoint.page_key = page_key;
-  checkpoint.tail_begin = tail_begin;
-  checkpoint.span = span;
-  checkpoint.tail.assign(tail.begin(), tail.end());
+  checkpoint.page_key = contents.page_key;
+  checkpoint.tail_begin = contents.tail_begin;
+  checkpoint.span = contents.span;
+  checkpoint.tail.assign(contents.tail.begin(), contents.tail.end());
   checkpoint.slot = slot;
   checkpoint.window = window;
   checkpoint.pages.assign(own_pages.begin(), own_pages.end());
@@ -170,7 +170,8 @@ Status CheckpointStore::check(std::int64_t slots_elsewhere, std::int64_t windows
     held_windows += checkpoint.window.valid() ? 1 : 0;
     held_pages += static_cast<std::int64_t>(checkpoint.pages.size());
   }
-  const auto compare = [](std::string_view what, std::int64_t held, std::int64_t free, std::int64_t all) -> Status {
+  const auto compare = [](std::string_view what, std::int64_t held, std::int64_t free,
+                          std::int64_t all) -> Status {
     if (held + free == all) return {};
     return fail(ErrorKind::kFailed, fmt::format("{} held, {} free of {} {}", held, free, all, what));
   };

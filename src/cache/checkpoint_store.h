@@ -17,15 +17,15 @@
 
 namespace inkstone::cache {
 
-// Immutable once inserted. Full pages before `tail_begin` are found in the page pool by `page_key`; everything
-// from there to the end is the checkpoint's own: the rows of rings (in a slot that nobody runs in any more, or
-// in a host window) and a copy of the page rows.
+// Immutable once inserted. Full pages before `tail_begin` are found in the page pool by `page_key`;
+// everything from there to the end is the checkpoint's own: the rows of rings (in a slot that nobody runs in
+// any more, or in a host window) and a copy of the page rows.
 struct Checkpoint {
-  ContentKey page_key;           // of the tokens before tail_begin
-  std::int64_t tail_begin = 0;   // a multiple of 64
-  WindowSpan span;               // serves cuts in [lowest_cut, end]
-  std::vector<TokenKey> tail;    // tokens [tail_begin, end)
-  SlotId slot;                   // one of these two is valid
+  ContentKey page_key;          // of the tokens before tail_begin
+  std::int64_t tail_begin = 0;  // a multiple of 64
+  WindowSpan span;              // serves cuts in [lowest_cut, end]
+  std::vector<TokenKey> tail;   // tokens [tail_begin, end)
+  SlotId slot;                  // one of these two is valid
   HostWindowId window;
   std::vector<HostPageId> pages;  // of the rows [tail_begin, end)
   std::int32_t pins = 0;          // sequences about to resume from it
@@ -50,13 +50,17 @@ class CheckpointStore {
   };
   [[nodiscard]] std::optional<Hit> find(const ContentKey& page_key, std::span<const TokenKey> tokens,
                                         std::int64_t most) const;
+  struct Contents {
+    ContentKey page_key;
+    std::int64_t tail_begin = 0;
+    WindowSpan span;
+    std::span<const TokenKey> tail;
+  };
   // Whether exactly this prefix has a checkpoint, which then counts as used.
-  bool touch(const ContentKey& page_key, std::span<const TokenKey> tail);
+  bool touch(const Contents& contents);
 
   // The checkpoint's places are taken from the pools by the caller and belong to the store from here on.
-  void insert(const ContentKey& page_key, std::int64_t tail_begin, WindowSpan span,
-              std::span<const TokenKey> tail, SlotId slot, HostWindowId window,
-              std::span<const HostPageId> pages);
+  void insert(const Contents& contents, SlotId slot, HostWindowId window, std::span<const HostPageId> pages);
   [[nodiscard]] const Checkpoint& at(CheckpointId id) const {
     return entries_[static_cast<std::size_t>(id.value)];
   }

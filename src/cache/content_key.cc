@@ -28,8 +28,8 @@ ContentKey root_key(std::string_view layout, std::string_view salt) {
 }
 
 ContentKey extend(const ContentKey& parent, std::span<const TokenKey> tokens) {
-  // The parent's low half seeds the hash and its high half is mixed into the result, so that a chain depends on
-  // all 128 bits of its parent.
+  // The parent's low half seeds the hash and its high half is mixed into the result, so that a chain depends
+  // on all 128 bits of its parent.
   const ContentKey own = to_key(XXH3_128bits_withSeed(tokens.data(), tokens.size_bytes(), parent.low));
   const std::uint64_t words[3] = {own.low, own.high, parent.high};
   return to_key(XXH3_128bits(words, sizeof(words)));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cache/content_key.h - what a prefix is known by: a chain of hashes over everything that its state depends on.
+// cache/content_key.h - what a prefix is known by: a chain of hashes over everything that its state depends
+// on.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,8 @@ struct ContentKey {
   friend bool operator==(const ContentKey&, const ContentKey&) = default;
 };
 
-// One position of a prompt as the cache sees it: a token id, or one row of a media item. All placeholder ids of
-// media are alike, so a media row is known by its item's content and its offset within the item.
+// One position of a prompt as the cache sees it: a token id, or one row of a media item. All placeholder ids
+// of media are alike, so a media row is known by its item's content and its offset within the item.
 using TokenKey = std::uint64_t;
 constexpr TokenKey text_key(std::int32_t id) { return static_cast<std::uint32_t>(id); }
 TokenKey media_key(const ContentKey& content, std::int64_t offset);

@@ -73,8 +73,10 @@ Status PagePool::check_page(PageId page, std::int32_t expected) const {
                                                 entry.references, expected));
   };
   if (entry.references != expected) return fault("wrong reference count");
-  if (free_.contains(page.value) != (entry.references == 0 && !entry.published)) return fault("wrong free list");
-  if (kept_.contains(page.value) != (entry.references == 0 && entry.published)) return fault("wrong kept list");
+  if (free_.contains(page.value) != (entry.references == 0 && !entry.published))
+    return fault("wrong free list");
+  if (kept_.contains(page.value) != (entry.references == 0 && entry.published))
+    return fault("wrong kept list");
   if (entry.published && find(entry.key) != page) return fault("its key leads elsewhere");
   return {};
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cache/page_pool.h - pages by reference count and by content: who holds a page, and which page holds a prefix.
+// cache/page_pool.h - pages by reference count and by content: who holds a page, and which page holds a
+// prefix.
 #pragma once
 
 #include <optional>

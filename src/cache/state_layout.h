@@ -24,7 +24,8 @@ struct WindowGroup {
   std::int64_t ring_rows = 0;
   std::int64_t needed_rows = 0;  // before a position, to process it and to re-run rows that looked ahead
   std::int64_t kept_rows = 0;    // of a snapshot: needed_rows + margin
-  std::int64_t host_offset = 0;  // in a window block: kept_rows rows; the last one is that of the last position
+  std::int64_t host_offset =
+      0;  // in a window block: kept_rows rows; the last one is that of the last position
 };
 
 // Every writer keeps, after any step, at least the last kept_rows positions of a group in its ring.
@@ -34,8 +35,8 @@ struct StateLayout {
   std::vector<PagedGroup> paged;
   std::vector<WindowGroup> windows;
   std::int64_t num_groups = 0;
-  std::int64_t lookahead = 0;  // most of any group
-  std::int64_t margin = 0;     // kCheckpointMargin, or less where a ring is too small for it
+  std::int64_t lookahead = 0;       // most of any group
+  std::int64_t margin = 0;          // kCheckpointMargin, or less where a ring is too small for it
   std::int64_t smallest_spare = 0;  // rows of any ring beyond needed_rows: room for rows that are not kept
   std::int64_t host_page_bytes = 0;
   std::int64_t host_window_bytes = 0;

@@ -40,7 +40,8 @@ BatchBuilder::BatchBuilder(std::int64_t max_requests, std::int64_t max_sequences
 
 void BatchBuilder::reserve(StepBatch& batch, std::int64_t max_rows, std::int64_t max_sequences,
                            std::int64_t max_pages) {
-  for (auto* rows : {&batch.ids, &batch.row_sequence, &batch.row_position, &batch.logit_rows, &batch.logit_slots})
+  for (auto* rows :
+       {&batch.ids, &batch.row_sequence, &batch.row_position, &batch.logit_rows, &batch.logit_slots})
     rows->reserve(at(max_rows));
   batch.row_begin.reserve(at(max_sequences + 1));
   batch.first_position.reserve(at(max_sequences));
@@ -50,7 +51,8 @@ void BatchBuilder::reserve(StepBatch& batch, std::int64_t max_rows, std::int64_t
   batch.table_entries.reserve(at(max_sequences * max_pages));
 }
 
-void BatchBuilder::build(std::span<const RowSource> sources, StepBatch& batch, std::vector<std::int32_t>& order) {
+void BatchBuilder::build(std::span<const RowSource> sources, StepBatch& batch,
+                         std::vector<std::int32_t>& order) {
   clear(batch);
   order_decodes(sources);
   order.clear();
@@ -61,8 +63,8 @@ void BatchBuilder::build(std::span<const RowSource> sources, StepBatch& batch, s
   for (const std::int32_t request : lanes_) source_of_request_[at(request)] = kNone;
 }
 
-// Sequences that decoded in the step before keep their lanes; others take the lanes of those that are gone, and the
-// last ones move into what stays empty.
+// Sequences that decoded in the step before keep their lanes; others take the lanes of those that are gone,
+// and the last ones move into what stays empty.
 void BatchBuilder::order_decodes(std::span<const RowSource> sources) {
   for (std::size_t i = 0; i < sources.size(); ++i)
     if (sources[i].decode) source_of_request_[at(sources[i].request)] = narrow(static_cast<std::int64_t>(i));
@@ -129,10 +131,10 @@ void BatchBuilder::add_rows(const RowSource& source, std::int32_t sequence, Step
 void BatchBuilder::add_media(const RowSource& source, std::int32_t first_row, StepBatch& batch) {
   const std::int64_t end = source.first_position + source.rows;
   for (const MediaItem& item : source.media) {
-    const auto row_bytes = static_cast<std::int64_t>(item.vectors->size()) / item.rows;
+    const auto width = static_cast<std::int64_t>(item.vectors->size()) / item.rows;
     const std::int64_t from = std::max(item.begin, source.first_position);
     for (std::int64_t p = from; p < std::min(item.begin + item.rows, end); ++p) {
-      const std::byte* vector = item.vectors->data() + (p - item.begin) * row_bytes;
+      const float* vector = item.vectors->data() + (p - item.begin) * width;
       batch.media.push_back({narrow(first_row + p - source.first_position), vector});
     }
   }
@@ -147,8 +149,8 @@ void BatchBuilder::add_table_change(const RowSource& source, std::int32_t row, S
   const std::int64_t end = same ? pages : std::max(pages, known.entries);
   known = {source.admission, pages};
   if (begin >= end) return;
-  batch.table_changes.push_back(
-      {row, narrow(begin), narrow(end - begin), narrow(static_cast<std::int64_t>(batch.table_entries.size()))});
+  batch.table_changes.push_back({row, narrow(begin), narrow(end - begin),
+                                 narrow(static_cast<std::int64_t>(batch.table_entries.size()))});
   for (std::int64_t i = begin; i < end; ++i)
     batch.table_entries.push_back(i < pages ? source.pages[at(i)].value : kNoPage);
 }

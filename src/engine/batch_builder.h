@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// engine/batch_builder.h - station 7 of docs/journey.md: from the scheduler's plan and the cache's pages to the
-// arrays of one step, as model/forward_batch wants them.
+// engine/batch_builder.h - station 7 of docs/journey.md: from the scheduler's plan and the cache's pages to
+// the arrays of one step, as model/forward_batch wants them.
 #pragma once
 
 #include <span>
@@ -15,8 +15,8 @@ namespace inkstone::engine {
 
 // What one sequence brings into a step.
 struct RowSource {
-  std::int32_t request = 0;      // index of the request: small, used again
-  std::uint64_t admission = 0;   // never used again: pages of one admission only grow
+  std::int32_t request = 0;     // index of the request: small, used again
+  std::uint64_t admission = 0;  // never used again: pages of one admission only grow
   std::int64_t first_position = 0;
   std::int64_t rows = 0;
   bool decode = false;

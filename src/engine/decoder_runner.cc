@@ -47,20 +47,20 @@ Status DecoderRunner::allocate(const sampling::TokenMask& forbidden) {
   const std::int64_t draws = options_.max_sequences * (1 + options_.draft_rows);
   storage_ = std::make_unique<StateStorage>(INK_TRY(StateStorage::create(spec_, limits, *parts_.backend)));
   inputs_ = INK_TRY(make_tensor(ScalarType::kI32, {input_elements(options_)}));
-  page_table_ = INK_TRY(make_tensor(ScalarType::kI32,
-                                    {options_.max_sequences, cache::pages_for(options_.max_context_tokens)}));
+  page_table_ = INK_TRY(
+      make_tensor(ScalarType::kI32, {options_.max_sequences, cache::pages_for(options_.max_context_tokens)}));
   last_drawn_ = INK_TRY(make_tensor(ScalarType::kI32, {limits.slots, 1}));
   fed_ = INK_TRY(make_tensor(ScalarType::kI32, {draws, 1}));
   if (parts_.config->vision || parts_.config->audio)
-    media_vectors_ = INK_TRY(
-        make_tensor(parts_.backend->activation_type(), {options_.token_budget, parts_.config->width}));
+    media_vectors_ = INK_TRY(make_tensor(ScalarType::kF32, {options_.token_budget, parts_.config->width}));
   workspace_ =
       INK_TRY(make_tensor(ScalarType::kU8, {decoder_.workspace_bytes(options_.token_budget, draws)}));
   const std::vector<std::int32_t> empty_table(static_cast<std::size_t>(page_table_.shape.num_elements()), -1);
   parts_.backend->upload(page_table_.data, empty_table.data(), page_table_.bytes(), *stream_);
   for (Flight& flight : flights_) {
     flight.inputs.host.reserve(static_cast<std::size_t>(input_elements(options_)));
-    flight.sampler = INK_TRY(sampling::Sampler::create(*parts_.backend, *parts_.sample_ops, forbidden, draws, *stream_));
+    flight.sampler =
+        INK_TRY(sampling::Sampler::create(*parts_.backend, *parts_.backend, forbidden, draws, *stream_));
   }
   stream_->wait();
   return {};
@@ -106,7 +106,8 @@ void DecoderRunner::upload_inputs(const StepBatch& batch, Flight& flight) {
   const auto media_begin = inputs.host.size();
   inputs.media_rows = add_input(inputs, std::span(batch.ids).first(batch.media.size()));
   for (std::size_t i = 0; i < batch.media.size(); ++i) inputs.host[media_begin + i] = batch.media[i].row;
-  parts_.backend->upload(inputs_.data, inputs.host.data(), static_cast<std::int64_t>(inputs.host.size()) * 4, *stream_);
+  parts_.backend->upload(inputs_.data, inputs.host.data(), static_cast<std::int64_t>(inputs.host.size()) * 4,
+                         *stream_);
   if (!any_unknown) return;
   const Shape column{batch.num_rows(), 1};
   parts_.backend->gather_rows({last_drawn_, inputs.last_drawn, inputs.ids.reshaped(column)}, *stream_);
@@ -115,19 +116,20 @@ void DecoderRunner::upload_inputs(const StepBatch& batch, Flight& flight) {
 void DecoderRunner::upload_table(const StepBatch& batch) {
   for (const TableChange& change : batch.table_changes) {
     parts_.backend->upload(page_table_.row<std::int32_t>(change.row) + change.begin,
-                           batch.table_entries.data() + change.offset, std::int64_t{4} * change.count, *stream_);
+                           batch.table_entries.data() + change.offset, std::int64_t{4} * change.count,
+                           *stream_);
   }
 }
 
 void DecoderRunner::upload_media(const StepBatch& batch, Flight& flight) {
   if (batch.media.empty()) return;
   INK_CHECK(!media_vectors_.empty(), "media only where the model has towers");
-  const auto row_bytes =
-      static_cast<std::size_t>(media_vectors_.row_elements() * size_bytes(media_vectors_.type));
-  flight.media.resize(batch.media.size() * row_bytes);
-  for (std::size_t i = 0; i < batch.media.size(); ++i)
-    std::memcpy(flight.media.data() + i * row_bytes, batch.media[i].vector, row_bytes);
-  parts_.backend->upload(media_vectors_.data, flight.media.data(), static_cast<std::int64_t>(flight.media.size()), *stream_);
+  const auto width = static_cast<std::size_t>(media_vectors_.row_elements());
+  flight.media.clear();
+  for (const MediaRow& row : batch.media)
+    flight.media.insert(flight.media.end(), row.vector, row.vector + width);
+  parts_.backend->upload(media_vectors_.data, flight.media.data(),
+                         static_cast<std::int64_t>(flight.media.size() * sizeof(float)), *stream_);
 }
 
 model::ForwardBatch DecoderRunner::forward_batch(const StepBatch& batch, const Flight& flight) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// engine/decoder_runner.h - the real model behind the loop: one rank's decoder, its state and its sampler on one
-// backend.
+// engine/decoder_runner.h - the real model behind the loop: one rank's decoder, its state and its sampler on
+// one backend.
 #pragma once
 
 #include <array>
@@ -21,14 +21,15 @@ struct DecoderParts {
   const checkpoint::ModelConfig* config = nullptr;
   const model::ModelWeights* weights = nullptr;  // on the backend
   ops::Backend* backend = nullptr;
-  ops::SampleOps* sample_ops = nullptr;
 };
 
 // The parts outlive the runner.
 class DecoderRunner final : public ModelRunner {
  public:
-  // Takes all memory: state, activations of the largest step, sampling. `forbidden`: ids that nobody may draw.
-  static Result<std::unique_ptr<DecoderRunner>> create(const DecoderParts& parts, const EngineOptions& options,
+  // Takes all memory: state, activations of the largest step, sampling. `forbidden`: ids that nobody may
+  // draw.
+  static Result<std::unique_ptr<DecoderRunner>> create(const DecoderParts& parts,
+                                                       const EngineOptions& options,
                                                        const sampling::TokenMask& forbidden);
 
   [[nodiscard]] const model::StateSpec& state_spec() const override { return spec_; }
@@ -45,7 +46,7 @@ class DecoderRunner final : public ModelRunner {
   };
   struct Flight {
     Inputs inputs;
-    std::vector<std::byte> media;
+    std::vector<float> media;
     std::unique_ptr<sampling::Sampler> sampler;
     std::int64_t draws = 0;
     std::uint64_t mark = 0;
@@ -74,7 +75,7 @@ class DecoderRunner final : public ModelRunner {
   TensorView page_table_;     // [sequences, pages] i32
   TensorView last_drawn_;     // [slots, 1] i32: the last token drawn for a slot
   TensorView fed_;            // [N, 1] i32
-  TensorView media_vectors_;  // [T, M]
+  TensorView media_vectors_;  // [T, M] f32
   TensorView workspace_;      // [bytes] u8
   std::array<Flight, kFlights> flights_;
   std::int64_t submitted_ = 0;

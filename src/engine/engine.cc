@@ -35,8 +35,8 @@ struct Engine::Inbox {
   }
 };
 
-Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<ModelRunner> runner, const EngineOptions& options,
-                                               const ModelLimits& limits) {
+Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<ModelRunner> runner,
+                                               const EngineOptions& options, const ModelLimits& limits) {
   if (options.max_sequences < 1 || options.max_context_tokens < 2)
     return invalid("an engine runs at least one sequence of two tokens");
   INK_TRY(scheduler::check(options.scheduling(), options.max_sequences, 1 + options.draft_rows));
@@ -67,7 +67,8 @@ Result<std::int64_t> Engine::check(const Submission& submission) const {
   for (std::size_t i = 0; i < submission.prompt.size(); ++i) {
     const std::int64_t id = submission.prompt[i];
     if (id < 0 || id >= limits_.vocabulary)
-      return invalid(fmt::format("token {} of the prompt is {}; ids are 0 to {}", i, id, limits_.vocabulary - 1));
+      return invalid(
+          fmt::format("token {} of the prompt is {}; ids are 0 to {}", i, id, limits_.vocabulary - 1));
   }
   INK_TRY(sampling::validate(submission.sampling, limits_.valid_vocabulary));
   const std::int64_t max_tokens = submission.sampling.max_tokens.value_or(-1);

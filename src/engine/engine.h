@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// engine/engine.h - station 4 of docs/journey.md: takes submissions from any thread, gives a ticket for each, and runs
-// the steps on a thread of its own.
+// engine/engine.h - station 4 of docs/journey.md: takes submissions from any thread, gives a ticket for each,
+// and runs the steps on a thread of its own.
 #pragma once
 
 #include <memory>
@@ -24,15 +24,16 @@ struct ModelLimits {
 class Engine {
  public:
   // Starts the thread. `runner`'s storage has the sizes of cache_limits(runner.state_spec(), options).
-  static Result<std::unique_ptr<Engine>> create(std::unique_ptr<ModelRunner> runner, const EngineOptions& options,
-                                                const ModelLimits& limits);
+  static Result<std::unique_ptr<Engine>> create(std::unique_ptr<ModelRunner> runner,
+                                                const EngineOptions& options, const ModelLimits& limits);
   // Cancels what still runs.
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Any thread. Refuses what can never run, with numbers: an empty prompt, ids out of range, parameters out of
-  // range, more tokens than the context or the cache ever has room for; and everything after a fault of the device.
+  // Any thread. Refuses what can never run, with numbers: an empty prompt, ids out of range, parameters out
+  // of range, more tokens than the context or the cache ever has room for; and everything after a fault of
+  // the device.
   Result<Ticket> submit(Submission submission);
 
   // As of the last step. Any thread.

@@ -16,7 +16,6 @@ cache::CacheLimits cache_limits(const model::StateSpec& spec, const EngineOption
   const std::int64_t checkpoints = options.checkpoint_bytes / std::max<std::int64_t>(1, checkpoint_bytes);
   limits.host_windows = checkpoints;
   limits.host_pages = checkpoints + options.swap_bytes / std::max<std::int64_t>(1, layout.host_page_bytes);
-  limits.max_sequence_tokens = options.max_context_tokens;
   limits.poison = options.integrity_checks;
   return limits;
 }

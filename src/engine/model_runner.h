@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// engine/model_runner.h - what the loop asks of a model: copies of state rows, and steps of packed rows. The real
-// model, a stub that costs nothing and the toy of the simulation stand behind it alike.
+// engine/model_runner.h - what the loop asks of a model: copies of state rows, and steps of packed rows. The
+// real model, a stub that costs nothing and the toy of the simulation stand behind it alike.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@
 
 namespace inkstone::engine {
 
-// Stands in StepBatch::ids for a token that the host does not know yet: the last one drawn for the row's slot.
+// Stands in StepBatch::ids for a token that the host does not know yet: the last one drawn for the row's
+// slot.
 inline constexpr std::int32_t kLastDrawn = -1;
 
 // Entries of the page table that change before a step: row, first entry, and the new page ids.
@@ -26,12 +27,12 @@ struct TableChange {
 };
 
 struct MediaRow {
-  std::int32_t row = 0;               // of the batch
-  const std::byte* vector = nullptr;  // [M] in the activation type
+  std::int32_t row = 0;           // of the batch
+  const float* vector = nullptr;  // [M]
 };
 
-// One step as host values. Rows of one sequence follow each other; decoding sequences come first. The layout of
-// the fields is that of ops::PackedRows, model::CacheView and model::ForwardBatch.
+// One step as host values. Rows of one sequence follow each other; decoding sequences come first. The layout
+// of the fields is that of ops::PackedRows, model::CacheView and model::ForwardBatch.
 struct StepBatch {
   std::vector<std::int32_t> ids;             // [T]
   std::vector<std::int32_t> row_sequence;    // [T]
@@ -64,8 +65,8 @@ class ModelRunner {
   virtual Status copy_state(std::span<const cache::RowCopy> copies) = 0;
   // Enqueues a step. `batch` stays as it is until the step has been collected.
   virtual Status submit(const StepBatch& batch) = 0;
-  // Waits for the oldest step not yet collected and gives what its draws drew, in their order. What the entries
-  // refer to is valid until the next collect.
+  // Waits for the oldest step not yet collected and gives what its draws drew, in their order. What the
+  // entries refer to is valid until the next collect.
   virtual Status collect(std::vector<sampling::SampledToken>& drawn) = 0;
 };
 

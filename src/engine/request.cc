@@ -8,8 +8,8 @@ namespace inkstone::engine {
 Request::Request(Submission submitted, std::shared_ptr<RequestChannel> ticket, std::int64_t most)
     : submission(std::move(submitted)),
       channel(std::move(ticket)),
-      rules(submission.sampling,
-            sampling::StopRule(submission.sampling, submission.end_ids, 1).ending_ids(), submission.prompt),
+      rules(submission.sampling, sampling::StopRule(submission.sampling, submission.end_ids, 1).ending_ids(),
+            submission.prompt),
       stop(submission.sampling, submission.end_ids,
            most - static_cast<std::int64_t>(submission.prompt.size())),
       prompt_tokens(static_cast<std::int64_t>(submission.prompt.size())),

@@ -38,9 +38,9 @@ struct Request {
   scheduler::Phase phase = scheduler::Phase::kWaiting;
   std::int64_t arrival = 0;
   std::int64_t admission = 0;
-  cache::SequenceId cached;      // invalid while waiting and not matched
-  std::int64_t prompt_end = 0;   // rows before it are fed as prompt: all tokens known at the last admission
-  std::int64_t position = 0;     // rows enqueued
+  cache::SequenceId cached;     // invalid while waiting and not matched
+  std::int64_t prompt_end = 0;  // rows before it are fed as prompt: all tokens known at the last admission
+  std::int64_t position = 0;    // rows enqueued
   std::int64_t pending_draws = 0;
   std::int64_t steps_in_flight = 0;
   bool ended = false;  // its outcome is out; kept until no step in flight contains it

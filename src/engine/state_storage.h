@@ -16,8 +16,8 @@ namespace inkstone::engine {
 // One per rank. Used by one thread.
 class StateStorage {
  public:
-  // kTooLarge with the numbers when the backend has no room. Host blocks are taken from the system when they are
-  // first touched.
+  // kTooLarge with the numbers when the backend has no room. Host blocks are taken from the system when they
+  // are first touched.
   static Result<StateStorage> create(const model::StateSpec& spec, const cache::CacheLimits& limits,
                                      ops::MemoryOps& memory);
 

@@ -34,7 +34,8 @@ StepLoop::StepLoop(ModelRunner& runner, const EngineOptions& options)
   copies_.reserve(static_cast<std::size_t>(cache_.layout().num_groups) * 16);
 }
 
-void StepLoop::submit(Submission submission, std::shared_ptr<RequestChannel> channel, std::int64_t most_tokens) {
+void StepLoop::submit(Submission submission, std::shared_ptr<RequestChannel> channel,
+                      std::int64_t most_tokens) {
   auto request = std::make_unique<Request>(std::move(submission), std::move(channel), most_tokens);
   request->arrival = next_arrival_++;
   request->root = cache::root_key(options_.layout, request->submission.salt);
@@ -111,7 +112,8 @@ scheduler::SequenceView StepLoop::view_of(const Request& request) const {
   view.position = request.position;
   view.length = request.length();
   // All tokens that it may have are drawn: nothing left to feed.
-  if (request.running() && view.length >= request.most_tokens) view.length = std::max(view.position, request.prompt_end);
+  if (request.running() && view.length >= request.most_tokens)
+    view.length = std::max(view.position, request.prompt_end);
   view.prompt_end = request.prompt_end;
   view.most_tokens = request.most_tokens;
   if (request.position < request.prompt_tokens)
@@ -153,7 +155,8 @@ void StepLoop::preempt() {
   }
 }
 
-// The plan was made from the capacity there is; a place that is missing after all is asked for again next time.
+// The plan was made from the capacity there is; a place that is missing after all is asked for again next
+// time.
 void StepLoop::admit() {
   for (const std::int32_t index : plan_.admitted) {
     Request& request = at(index);
@@ -272,7 +275,8 @@ void StepLoop::take_token(std::int32_t index, const sampling::SampledToken& draw
   Request& request = at(index);
   --request.pending_draws;
   if (request.ended) return;  // drawn behind the end
-  if (drawn.fault != ops::SampleFault::kNone) return end(index, FinishReason::kFailed, sampling::to_error(drawn.fault));
+  if (drawn.fault != ops::SampleFault::kNone)
+    return end(index, FinishReason::kFailed, sampling::to_error(drawn.fault));
   request.tokens.push_back(drawn.id);
   request.rules.append({&drawn.id, 1});
   const cache::TokenKey key = cache::text_key(drawn.id);

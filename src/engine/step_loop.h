@@ -56,8 +56,8 @@ class StepLoop {
   // What has to be remembered of a step until it has been collected.
   struct InFlight {
     StepBatch batch;
-    std::vector<std::int32_t> requests;        // all that have rows in it
-    std::vector<std::int32_t> draw_requests;   // [N]
+    std::vector<std::int32_t> requests;       // all that have rows in it
+    std::vector<std::int32_t> draw_requests;  // [N]
   };
   static constexpr std::size_t kBatches = 2;
 

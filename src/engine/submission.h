@@ -15,13 +15,13 @@
 
 namespace inkstone::engine {
 
-// Rows of the prompt whose embeddings come from a tower. `vectors` [rows, M] in the activation type of the
-// backend, after the tower's own norm; kept alive until the last of them has been computed.
+// Rows of the prompt whose embeddings come from a tower: [rows, M] f32, after the tower's own norm; kept
+// alive until the last of them has been computed.
 struct MediaItem {
   std::int64_t begin = 0;  // position of the first placeholder
   std::int64_t rows = 0;
   cache::ContentKey content;  // of the preprocessed bytes: placeholder ids of all media are alike
-  std::shared_ptr<const std::vector<std::byte>> vectors;
+  std::shared_ptr<const std::vector<float>> vectors;
 };
 
 struct Submission {
@@ -34,9 +34,9 @@ struct Submission {
   std::vector<std::int64_t> boundaries;
   std::int32_t priority = 0;  // larger goes first
   bool reuse_prefix = true;
-  // Called on the engine's thread with every token of the answer, in order; true ends the answer with this token
-  // (a stop string is complete). Must be quick. Tokens that the engine has already begun to compute behind it are
-  // neither shown nor kept.
+  // Called on the engine's thread with every token of the answer, in order; true ends the answer with this
+  // token (a stop string is complete). Must be quick. Tokens that the engine has already begun to compute
+  // behind it are neither shown nor kept.
   std::function<bool(std::int32_t id)> ends_answer;
 };
 

@@ -13,8 +13,8 @@ class Stream {
   virtual ~Stream() = default;
   // Returns when every operation enqueued so far has taken effect.
   virtual void wait() = 0;
-  // A point behind everything enqueued so far, and the wait for it: operations enqueued later may still run. Where
-  // operations run when they are called, every point has passed.
+  // A point behind everything enqueued so far, and the wait for it: operations enqueued later may still run.
+  // Where operations run when they are called, every point has passed.
   virtual std::uint64_t mark() { return 0; }
   virtual void wait_for(std::uint64_t /*mark*/) { wait(); }
 };

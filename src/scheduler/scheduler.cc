@@ -21,8 +21,8 @@ std::int64_t missing_pages(const SequenceView& view, std::int64_t end) {
 // Works on one step; the fields are what is left of each resource.
 class Planner {
  public:
-  Planner(std::span<const SequenceView> views, std::span<const std::int32_t> running, const Capacity& capacity,
-          const Limits& limits, StepPlan& plan)
+  Planner(std::span<const SequenceView> views, std::span<const std::int32_t> running,
+          const Capacity& capacity, const Limits& limits, StepPlan& plan)
       : views_(views), running_(running), left_(capacity), limits_(limits), plan_(plan) {
     budget_ = limits.token_budget;
   }
@@ -129,7 +129,8 @@ class Planner {
     const SequenceView& view = views_[at(index)];
     std::int64_t rows = chunk_rows(view, position);
     // With nothing else to do, the first prompt must advance: it takes pages from later ones.
-    while (rows == 0 && budget_ > 0 && plan_.rows.empty() && preempt_victim(index)) rows = chunk_rows(view, position);
+    while (rows == 0 && budget_ > 0 && plan_.rows.empty() && preempt_victim(index))
+      rows = chunk_rows(view, position);
     if (rows == 0) return;
     left_.pages -= missing_pages(view, position + rows);
     budget_ -= rows;
@@ -170,7 +171,8 @@ class Planner {
   void plan_first_rows(std::int32_t index, const SequenceView& view) {
     SequenceView held = view;
     held.pages_held = pages_for(view.position);
-    if (!held.in_prompt()) return;  // a swapped one decodes from the next step on, in its place among the others
+    if (!held.in_prompt())
+      return;  // a swapped one decodes from the next step on, in its place among the others
     const std::int64_t rows = chunk_rows(held, held.position);
     if (rows == 0) return;
     left_.pages -= missing_pages(held, held.position + rows);
@@ -206,8 +208,7 @@ void plan_step(std::span<const SequenceView> views, std::span<const std::int32_t
 Result<std::int64_t> most_tokens(const RequestSize& request, std::int64_t context_tokens,
                                  std::int64_t pool_tokens) {
   const std::int64_t room = std::min(context_tokens, pool_tokens);
-  const std::string_view which =
-      context_tokens <= pool_tokens ? "the context has" : "the cache has room for";
+  const std::string_view which = context_tokens <= pool_tokens ? "the context has" : "the cache has room for";
   if (request.prompt_tokens + 1 > room) {
     return fail(ErrorKind::kTooLarge,
                 fmt::format("the prompt has {} tokens and needs room for at least one more; {} {} tokens",
@@ -216,8 +217,9 @@ Result<std::int64_t> most_tokens(const RequestSize& request, std::int64_t contex
   if (request.max_tokens < 0) return room;
   const std::int64_t wanted = request.prompt_tokens + request.max_tokens;
   if (wanted > room) {
-    return fail(ErrorKind::kTooLarge, fmt::format("{} prompt tokens and {} tokens of answer are {} tokens; {} {}",
-                                                  request.prompt_tokens, request.max_tokens, wanted, which, room));
+    return fail(ErrorKind::kTooLarge,
+                fmt::format("{} prompt tokens and {} tokens of answer are {} tokens; {} {}",
+                            request.prompt_tokens, request.max_tokens, wanted, which, room));
   }
   return wanted;
 }
@@ -227,9 +229,10 @@ Status check(const Limits& limits, std::int64_t slots, std::int64_t rows_per_dec
   const std::int64_t least = decode_rows + std::min(kPageTokens, limits.max_chunk_tokens);
   if (limits.max_chunk_tokens < 1) return invalid("the chunk limit is at least one token");
   if (limits.token_budget < least) {
-    return invalid(fmt::format("a token budget of {} leaves no room for prompts: {} sequences decode {} rows, and a "
-                               "chunk needs {} more",
-                               limits.token_budget, slots, decode_rows, least - decode_rows));
+    return invalid(
+        fmt::format("a token budget of {} leaves no room for prompts: {} sequences decode {} rows, and a "
+                    "chunk needs {} more",
+                    limits.token_budget, slots, decode_rows, least - decode_rows));
   }
   return {};
 }
