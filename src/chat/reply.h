@@ -60,7 +60,7 @@ struct ReplyOptions {
   bool streaming = false;
   bool tools_offered = false;                                       // an open header may be a function name
   bool drop_calls = false;                                          // tool_choice "none"
-  std::size_t max_calls = std::numeric_limits<std::size_t>::max();  // further ones are dropped
+  std::size_t max_calls = std::numeric_limits<std::size_t>::max();  // complete ones; further ones are dropped
   bool ignore_end_of_turn = false;
   ReasoningOutput reasoning = ReasoningOutput::kSeparate;
   std::vector<std::string> stop;  // valid by text::validate_stop_strings; matched in visible text only

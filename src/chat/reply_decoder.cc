@@ -151,7 +151,7 @@ void ReplyDecoder::begin_call() {
   state_ = State::kCall;
   scanner_ = {};
   call_reported_ = false;
-  call_dropped_ = options_.drop_calls || message_.tool_calls.size() >= options_.max_calls;
+  call_dropped_ = options_.drop_calls || num_complete_calls_ >= options_.max_calls;
 }
 
 void ReplyDecoder::stream_call() {
