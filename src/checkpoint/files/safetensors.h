@@ -30,8 +30,9 @@ struct StoredTensor {
 inline constexpr std::uint64_t kMaxSafetensorsHeaderBytes = 100'000'000;
 
 // Tensors in the order of their bytes. `file` is the whole file (only its header is touched); `name` stands
-// in messages. Checks everything that the header promises: types, shapes of at most four axes, sizes, and
-// that the tensors cover the payload exactly, without overlap, hole or rest (the format forbids all three).
+// in messages. Checks everything that the header promises: types, shapes of at most Shape::kMaxRank axes,
+// sizes, and that the tensors cover the payload exactly, without overlap, hole or rest (the format forbids
+// all three).
 Result<std::vector<StoredTensor>> parse_safetensors(std::span<const std::byte> file, std::string_view name);
 
 }  // namespace inkstone::checkpoint
