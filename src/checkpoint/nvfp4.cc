@@ -14,20 +14,19 @@ constexpr std::size_t kBlock = 16;
 constexpr float kLargestCode = 6;
 constexpr float kLargestScale = 448;
 
-// The nearest code under `step`, ties to even, found by the midpoints between neighbours instead of a
-// division: a midpoint has 3 significant bits and the step 28, so their product is exact and no rounding can
-// move a tie.
-std::uint8_t nearest_code(BFloat16 weight, double step) {
-  const double magnitude = to_float(BFloat16{static_cast<std::uint16_t>(weight.bits & 0x7fff)});
-  const int code = (magnitude > 0.25 * step) + (magnitude >= 0.75 * step) + (magnitude > 1.25 * step) +
-                   (magnitude >= 1.75 * step) + (magnitude > 2.5 * step) + (magnitude >= 3.5 * step) +
-                   (magnitude > 5 * step);
+// The nearest code under `step`, of two equally near ones the smaller: what the vendor's quantiser does, bit
+// for bit (the shipped NVFP4 twin of the mini has exactly these codes). The quotient is rounded to f32 like
+// there, so a weight within one rounding of a midpoint may take the other neighbour.
+std::uint8_t nearest_code(BFloat16 weight, float step) {
+  const float quotient = to_float(BFloat16{static_cast<std::uint16_t>(weight.bits & 0x7fff)}) / step;
+  int code = 0;
+  for (const float midpoint : {0.25F, 0.75F, 1.25F, 1.75F, 2.5F, 3.5F, 5.0F}) code += quotient > midpoint;
   return static_cast<std::uint8_t>(code | ((weight.bits >> 15) << 3));
 }
 
 std::uint8_t encode_block(std::span<const BFloat16> block, float scale2, std::uint8_t* codes) {
   const std::uint8_t scale = float_to_e4m3(largest_magnitude(block) / kLargestCode / scale2);
-  const double step = static_cast<double>(e4m3_to_float(scale)) * scale2;
+  const float step = e4m3_to_float(scale) * scale2;
   for (std::size_t i = 0; i < kBlock; i += 2) {
     const std::uint8_t low = step > 0 ? nearest_code(block[i], step) : 0;
     const std::uint8_t high = step > 0 ? nearest_code(block[i + 1], step) : 0;

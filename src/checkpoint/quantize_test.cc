@@ -42,7 +42,9 @@ double excess(double weight, double step, std::uint8_t code) {
   return std::abs(weight - e2m1_to_float(code) * step) - nearest;
 }
 
-// The number of weights whose code is not the nearest under its scale.
+// The number of weights whose code is not the nearest under its scale. Step and quotient are rounded to f32
+// once each, so a midpoint is met with a relative error of up to 2^-23, and the two neighbours differ in
+// distance by twice that.
 std::int64_t badly_coded(const MatrixBank& coded, const MatrixBank& plain) {
   std::int64_t wrong = 0;
   for (std::int64_t expert = 0; expert < coded.banks; ++expert)
@@ -51,16 +53,12 @@ std::int64_t badly_coded(const MatrixBank& coded, const MatrixBank& plain) {
       for (std::int64_t column = 0; column < coded.columns; ++column) {
         const double scale = e4m3_to_float(coded.scale_row(expert, row)[column / 16]);
         const double step = scale * coded.scale2[expert];
-        if (excess(to_float(weights[column]), step, code_at(coded, expert, row, column)) > 0) ++wrong;
+        const double weight = to_float(weights[column]);
+        const double rounding = std::ldexp(std::abs(weight), -22);
+        if (excess(weight, step, code_at(coded, expert, row, column)) > rounding) ++wrong;
       }
     }
   return wrong;
-}
-
-double share_of_equal_bytes(const EditableTensor& a, const EditableTensor& b) {
-  std::size_t equal = 0;
-  for (std::size_t i = 0; i < a.bytes.size(); ++i) equal += a.bytes[i] == b.bytes[i] ? 1 : 0;
-  return static_cast<double>(equal) / static_cast<double>(a.bytes.size());
 }
 
 class QuantizedMini : public testing::Test {
@@ -78,9 +76,8 @@ class QuantizedMini : public testing::Test {
 };
 TemporaryFolder* QuantizedMini::folder_ = nullptr;
 
-// The shipped twin was made by the vendor's rules. Its codes differ from ours only where a weight lies within
-// the rounding of a division of the middle between two codes; ours are the nearest.
-TEST_F(QuantizedMini, HasTheScalesOfTheShippedTwin) {
+// The shipped twin was made by the vendor's rules.
+TEST_F(QuantizedMini, HasTheBytesOfTheShippedTwin) {
   const auto ours = EditableCheckpoint::load(out());
   const auto theirs = EditableCheckpoint::load(kMiniNvfp4);
   ASSERT_TRUE(ours && theirs);
@@ -90,7 +87,7 @@ TEST_F(QuantizedMini, HasTheScalesOfTheShippedTwin) {
     EXPECT_EQ(mine.dtype, tensor.dtype) << name;
     EXPECT_EQ(mine.shape, tensor.shape) << name;
     if (name.ends_with(".input_amax")) continue;
-    EXPECT_GE(share_of_equal_bytes(mine, tensor), tensor.dtype == "U8" ? 0.99 : 1.0) << name;
+    EXPECT_EQ(mine.bytes, tensor.bytes) << name;
   }
 }
 
@@ -223,12 +220,12 @@ TEST(EncodeRow, KeepsZerosAndSigns) {
   EXPECT_EQ(scale[0], 0);
   EXPECT_THAT(codes, testing::Each(0));
   row[0] = to_bfloat16(-6);
-  row[1] = to_bfloat16(0.25F);  // the middle between codes 0 and 1: the even one
+  row[1] = to_bfloat16(0.25F);  // the middle between codes 0 and 1: the smaller one
   row[2] = to_bfloat16(0.75F);  // between 1 and 2
   encode_row(row, 1, codes, scale);
   EXPECT_EQ(e4m3_to_float(scale[0]), 1);
   EXPECT_EQ(codes[0], 0x0f);
-  EXPECT_EQ(codes[1], 0x02);
+  EXPECT_EQ(codes[1], 0x01);
 }
 
 TEST(EncodeRow, SpendsTheWholeRangeOfTheScales) {
