@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// app/build_engine.h - options to running objects: the only place that names concrete backends.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "app/front_end.h"
+#include "app/options.h"
+#include "base/result.h"
+#include "checkpoint/checkpoint.h"
+#include "model/weights.h"
+#include "ops/backend.h"
+
+namespace inkstone::app {
+
+// The backends of this build, best first: what `auto` takes is the first that this machine can run.
+std::vector<std::string> built_backends();
+std::string automatic_backend();
+
+// `name` may be "auto". kUnsupported names what this build has.
+Result<std::unique_ptr<ops::Backend>> make_backend(const std::string& name, std::int64_t threads);
+
+// A checkpoint ready to compute, and its tokenizer. Members refer to each other: it stays where it is.
+struct LoadedModel {
+  std::string folder;
+  FrontEnd front;
+  checkpoint::Checkpoint checkpoint;
+  model::ModelWeights weights;
+  std::unique_ptr<ops::Backend> backend;
+
+  [[nodiscard]] const checkpoint::ModelConfig& config() const { return checkpoint.config(); }
+};
+
+Result<std::unique_ptr<LoadedModel>> load_model(const CommonOptions& options);
+
+}  // namespace inkstone::app

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/command_line.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "app/commands/commands.h"
+#include "app/console.h"
+#include "app/input.h"
+
+namespace inkstone::app {
+namespace {
+
+// Set by the command that the words name.
+using Chosen = std::function<Status()>;
+
+constexpr std::int64_t kMaxThreads = 4096;
+constexpr std::int64_t kMaxRanks = 1024;
+
+// The option parser reports mistakes by throwing; the exception is caught in `run` below.
+template <class T>
+T or_throw(Result<T> result) {
+  if (!result) throw CLI::ValidationError(result.error().message);
+  return std::move(*result);
+}
+
+CLI::Option* add_text(CLI::App& command, const std::string& name, std::string& target,
+                      const std::string& help) {
+  return command.add_option_function<std::string>(
+      name, [&target](const std::string& text) { target = text; }, help);
+}
+
+CLI::Option* add_text(CLI::App& command, const std::string& name, std::optional<std::string>& target,
+                      const std::string& help) {
+  return command.add_option_function<std::string>(
+      name, [&target](const std::string& text) { target = text; }, help);
+}
+
+template <class Target>
+CLI::Option* add_integer(CLI::App& command, const std::string& name, Target& target, IntegerRange range,
+                         const std::string& help) {
+  return command
+      .add_option_function<std::string>(
+          name,
+          [&target, range, name](const std::string& text) {
+            target = or_throw(parse_integer(text, range, name));
+          },
+          help)
+      ->type_name("INT");
+}
+
+void add_common(CLI::App& command, CommonOptions& options) {
+  add_text(command, "--model", options.model, "Checkpoint folder (default: the shipped models/inkling-mini)")
+      ->type_name("DIR");
+  add_text(command, "--backend", options.backend, "auto or reference (default: auto)");
+  add_integer(command, "--threads", options.threads, {1, kMaxThreads},
+              "CPU threads (default: all that are allowed)");
+  command.add_flag("--json", options.json,
+                   "One JSON document on standard output, everything else on standard error");
+}
+
+void add_tensor_parallel(CLI::App& command) {
+  command
+      .add_option_function<std::string>(
+          "--tensor-parallel",
+          [](const std::string& text) {
+            if (or_throw(parse_integer(text, {1, kMaxRanks}, "--tensor-parallel")) != 1)
+              throw CLI::ValidationError("--tensor-parallel: this version computes on one rank only");
+          })
+      ->group("");
+}
+
+// A subcommand with the common options, and its own struct of options.
+template <class Options>
+std::pair<CLI::App*, std::shared_ptr<Options>> add_command(CLI::App& app, Chosen& chosen,
+                                                           const std::string& name, const std::string& help,
+                                                           Status (*command)(const Options&)) {
+  CLI::App* parser = app.add_subcommand(name, help);
+  auto options = std::make_shared<Options>();
+  add_common(*parser, options->common);
+  parser->callback(
+      [&chosen, options, command] { chosen = [options, command] { return command(*options); }; });
+  return {parser, options};
+}
+
+void add_tokenize(CLI::App& app, Chosen& chosen) {
+  const auto [command, options] =
+      add_command<TokenizeOptions>(app, chosen, "tokenize", "Text to token ids", tokenize);
+  add_text(*command, "TEXT", options->text, "The text (default: standard input)");
+  command->add_flag("--ordinary", options->ordinary, "Spellings of special tokens are text like any other");
+  add_tensor_parallel(*command);
+}
+
+void add_detokenize(CLI::App& app, Chosen& chosen) {
+  const auto [command, options] =
+      add_command<DetokenizeOptions>(app, chosen, "detokenize", "Token ids to text", detokenize);
+  add_text(*command, "IDS", options->ids, "Ids such as 1,2,3 (default: standard input)");
+  command->add_flag("--skip-specials", options->skip_specials, "Leave special tokens out");
+  add_tensor_parallel(*command);
+}
+
+void add_render(CLI::App& app, Chosen& chosen) {
+  const auto [command, options] = add_command<RenderOptions>(
+      app, chosen, "render", "An OpenAI chat request on standard input to the ids and the text of its prompt",
+      render);
+  add_tensor_parallel(*command);
+}
+
+void add_logits(CLI::App& app, Chosen& chosen) {
+  const auto [command, options] =
+      add_command<LogitsOptions>(app, chosen, "logits", "Logits of given ids to a safetensors file", logits);
+  add_text(*command, "--ids-file", options->ids_file, "File with the ids")->required()->type_name("FILE");
+  add_text(*command, "--out", options->out, "File to write")->required()->type_name("FILE");
+  add_integer(*command, "--last", options->last, {1}, "Positions from the end (default: 1)");
+  command->add_flag("--hidden", options->hidden,
+                    "Also hidden_i, the residual stream before layer i, and after the last norm");
+  command->add_flag("--mtp", options->mtp, "Also mtpK.logits, of the draft heads at their last position");
+  command->add_flag("--nvfp4-activations", options->nvfp4_activations,
+                    "Round the inputs of NVFP4 experts to NVFP4");
+  add_tensor_parallel(*command);
+}
+
+void add_inspect(CLI::App& app, Chosen& chosen) {
+  const auto [command, options] = add_command<InspectOptions>(
+      app, chosen, "inspect", "What a checkpoint holds and what it takes in memory, from its headers",
+      inspect);
+  add_text(*command, "DIR", options->folder, "Checkpoint folder")->required();
+  add_integer(*command, "--max-context", options->max_context, {1},
+              "Tokens of a sequence (default: the checkpoint's)");
+  add_integer(*command, "--sequences", options->sequences, {1, 1 << 20}, "Sequences at a time (default: 1)");
+  add_integer(*command, "--tensor-parallel", options->ranks, {1, kMaxRanks}, "Ranks (default: 1)");
+}
+
+void add_quantize(CLI::App& app, Chosen& chosen) {
+  const auto [command, options] = add_command<QuantizeOptions>(
+      app, chosen, "quantize", "A BF16 checkpoint to the NVFP4 layout", quantize);
+  add_text(*command, "IN", options->in, "Checkpoint folder to read")->required();
+  add_text(*command, "OUT", options->out, "Folder to write; must not exist")->required();
+  add_text(*command, "--format", options->format, "nvfp4")->required();
+  add_tensor_parallel(*command);
+}
+
+void add_doctor(CLI::App& app, Chosen& chosen) {
+  const auto [command, options] =
+      add_command<DoctorOptions>(app, chosen, "doctor", "What this machine offers, and self-checks", doctor);
+  add_tensor_parallel(*command);
+}
+
+void add_commands(CLI::App& app, Chosen& chosen) {
+  app.require_subcommand(1);
+  app.set_version_flag("--version", "inkstone " INKSTONE_VERSION);
+  add_tokenize(app, chosen);
+  add_detokenize(app, chosen);
+  add_render(app, chosen);
+  add_logits(app, chosen);
+  add_inspect(app, chosen);
+  add_quantize(app, chosen);
+  add_doctor(app, chosen);
+}
+
+// The option parser would only say that a command is missing.
+Status check_command_name(const CLI::App& app, int argc, const char* const* argv) {
+  if (argc < 2 || argv[1][0] == '-') return {};
+  const std::string named = argv[1];
+  for (const CLI::App* command : app.get_subcommands({}))
+    if (command->get_name() == named) return {};
+  return invalid(fmt::format("there is no command '{}' (see inkstone --help)", named));
+}
+
+// The exit code when everything has been said; none when there is a command to run.
+std::optional<int> parse(CLI::App& app, int argc, const char* const* argv) {
+  try {
+    app.parse(argc, argv);
+    return std::nullopt;
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // help and version
+    report({ErrorKind::kInvalidArgument, fmt::format("{} (see inkstone --help)", error.what())});
+    return 2;
+  }
+}
+
+}  // namespace
+
+int run(int argc, const char* const* argv) {
+  CLI::App app("Runs the Inkling language models.", "inkstone");
+  Chosen chosen;
+  add_commands(app, chosen);
+  Status status = check_command_name(app, argc, argv);
+  if (status) {
+    if (const std::optional<int> code = parse(app, argc, argv)) return *code;
+    status = chosen();
+  }
+  if (status) return 0;
+  report(status.error());
+  return exit_code(status.error());
+}
+
+}  // namespace inkstone::app

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// app/commands/commands.h - the commands. Each prints its result to standard output: text for people, or one
+// JSON document under --json. An error is reported by the caller; nothing has been written then, unless a
+// command says so.
+#pragma once
+
+#include "app/options.h"
+#include "base/result.h"
+
+namespace inkstone::app {
+
+Status tokenize(const TokenizeOptions& options);
+Status detokenize(const DetokenizeOptions& options);
+Status render(const RenderOptions& options);
+Status logits(const LogitsOptions& options);
+Status inspect(const InspectOptions& options);
+Status quantize(const QuantizeOptions& options);
+Status doctor(const DoctorOptions& options);
+
+}  // namespace inkstone::app

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// app/options.h - what the user wrote on the command line, one struct per command. Filled by
+// app/command_line.cc, which checks that numbers are numbers in range; what needs a model to judge is left to
+// the commands.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sampling/params.h"
+
+namespace inkstone::app {
+
+struct CommonOptions {
+  std::string model;  // folder; empty: the shipped one
+  std::string backend = "auto";
+  std::int64_t threads = 0;  // 0: all CPUs that the process may use
+  bool json = false;
+};
+
+struct TokenizeOptions {
+  CommonOptions common;
+  std::optional<std::string> text;  // none: standard input
+  bool ordinary = false;            // spellings of special tokens stay text
+};
+
+struct DetokenizeOptions {
+  CommonOptions common;
+  std::optional<std::string> ids;  // none: standard input
+  bool skip_specials = false;
+};
+
+struct RenderOptions {
+  CommonOptions common;
+};
+
+struct LogitsOptions {
+  CommonOptions common;
+  std::string ids_file;
+  std::string out;
+  std::int64_t last = 1;
+  bool hidden = false;
+  bool mtp = false;
+  bool nvfp4_activations = false;
+};
+
+struct InspectOptions {
+  CommonOptions common;
+  std::string folder;
+  std::optional<std::int64_t> max_context;  // none: the checkpoint's
+  std::int64_t sequences = 1;
+  std::int64_t ranks = 1;
+};
+
+struct QuantizeOptions {
+  CommonOptions common;
+  std::string in;
+  std::string out;
+  std::string format;
+};
+
+struct DoctorOptions {
+  CommonOptions common;
+};
+
+}  // namespace inkstone::app
