@@ -9,7 +9,7 @@
 #include <random>
 #include <set>
 
-#include "backends/reference/sample.h"
+#include "backends/host/sample.h"
 
 namespace inkstone::sampling {
 namespace {
@@ -39,9 +39,9 @@ struct Host : ops::MemoryOps, ops::SampleOps {
   }
   [[nodiscard]] bool host_memory() const override { return true; }
   [[nodiscard]] std::int64_t sample_workspace_bytes(std::int64_t, std::int64_t num_valid) const override {
-    return reference::sample_workspace_bytes(1, num_valid);
+    return host::sample_workspace_bytes(1, num_valid);
   }
-  void sample(const ops::SampleArgs& args, ops::Stream&) override { reference::sample(args, nullptr); }
+  void sample(const ops::SampleArgs& args, ops::Stream&) override { host::sample(args, nullptr); }
 
   int allocations = 0;
   std::int64_t limit_bytes = std::int64_t{1} << 40;

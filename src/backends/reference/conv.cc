@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "backends/host/rows.h"
 #include "backends/reference/reference_backend.h"
-#include "backends/reference/rows.h"
 
 namespace inkstone::reference {
+
+using host::load_row;
+using host::rounded;
+using host::scalar;
+using host::store_row;
 namespace {
 
 // The inputs of one sequence over [first - (W - 1), first + rows): older rows from the state, zeros before

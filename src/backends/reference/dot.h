@@ -6,6 +6,11 @@
 #include <array>
 #include <cstdint>
 
+#include <span>
+#include <vector>
+
+#include "backends/host/rows.h"
+#include "tensor/matrix_bank.h"
 #include "tensor/scalar_types.h"
 
 namespace inkstone::reference {
@@ -40,6 +45,17 @@ inline float dot(const float* x, const float* w, std::int64_t n) {
 
 inline float dot(const float* x, const BFloat16* w, std::int64_t n) {
   return LaneSum::sum(n, [&](std::int64_t i) { return x[i] * to_float(w[i]); });
+}
+
+// W[bank][row] . x
+inline float weight_dot(const MatrixBank& weight, std::int64_t bank, std::int64_t row,
+                        std::span<const float> x, std::vector<float>& scratch) {
+  if (weight.type == ScalarType::kBF16) {
+    return dot(x.data(), reinterpret_cast<const BFloat16*>(weight.row(bank, row)), weight.columns);
+  }
+  scratch.resize(static_cast<std::size_t>(weight.columns));
+  host::load_weight_row(weight, bank, row, scratch);
+  return dot(x.data(), scratch.data(), weight.columns);
 }
 
 }  // namespace inkstone::reference

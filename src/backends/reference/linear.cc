@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
+#include "backends/host/rows.h"
+#include "backends/reference/dot.h"
 #include "backends/reference/reference_backend.h"
-#include "backends/reference/rows.h"
 #include "backends/reference/silu.h"
 
 namespace inkstone::reference {
+
+using host::load_row;
+using host::rounded;
+using host::scalar;
+using host::store_row;
 namespace {
 
 // All rows of x as floats.

@@ -1,51 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <cmath>
-#include <numeric>
-
-#include "backends/reference/quant.h"
+#include "backends/host/quant.h"
+#include "backends/host/rows.h"
+#include "backends/reference/dot.h"
 #include "backends/reference/reference_backend.h"
-#include "backends/reference/rows.h"
 #include "backends/reference/silu.h"
 
 namespace inkstone::reference {
+
+using host::load_row;
+using host::rounded;
+using host::scalar;
+using host::store_row;
 namespace {
-
-float log_sigmoid(float value) { return std::min(value, 0.0F) - std::log1p(std::exp(-std::fabs(value))); }
-
-void route_row(const ops::RouteArgs& args, std::int64_t t) {
-  const std::int64_t num_experts = args.bias.rows();
-  const std::int64_t chosen = args.experts.shape[1];
-  const std::int64_t slots = args.weights.shape[1];
-  const auto* logits = args.logits.row<float>(t);
-  const auto* bias = args.bias.as<float>();
-  std::vector<float> selection(static_cast<std::size_t>(num_experts));
-  for (std::int64_t e = 0; e < num_experts; ++e) {
-    selection[static_cast<std::size_t>(e)] = 1.0F / (1.0F + std::exp(-logits[e])) + bias[e];
-  }
-  std::vector<std::int32_t> order(static_cast<std::size_t>(num_experts));
-  std::iota(order.begin(), order.end(), 0);
-  // Stable: of equal scores the lowest index comes first.
-  std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
-    return selection[static_cast<std::size_t>(a)] > selection[static_cast<std::size_t>(b)];
-  });
-  std::copy_n(order.begin(), chosen, args.experts.row<std::int32_t>(t));
-
-  // The chosen and the shared compete for the weight; the bias takes no part.
-  std::vector<float> logs(static_cast<std::size_t>(slots));
-  for (std::int64_t i = 0; i < slots; ++i) {
-    const std::int64_t expert = i < chosen ? order[static_cast<std::size_t>(i)] : num_experts + i - chosen;
-    logs[static_cast<std::size_t>(i)] = log_sigmoid(logits[expert]);
-  }
-  const float largest = *std::max_element(logs.begin(), logs.end());
-  float sum = 0;
-  for (const float value : logs) sum += std::exp(value - largest);
-  const float log_sum = largest + std::log(sum);
-  const float scale = args.route_scale * scalar(args.global_scale);
-  for (std::int64_t i = 0; i < slots; ++i) {
-    args.weights.row<float>(t)[i] = std::exp(logs[static_cast<std::size_t>(i)] - log_sum) * scale;
-  }
-}
 
 // One expert's share of one row: h = silu(gate x) * (up x) * gamma. Rounding as `model.md` 9.
 void expert_hidden(const GatedMatrix& w13, std::int64_t bank, std::span<const float> x, float gamma,
@@ -74,7 +40,7 @@ std::span<const float> product_input(const ops::MoeArgs& args, const MatrixBank&
   if (!args.nvfp4_activations || !weight.quantised()) return x;
   INK_CHECK(weight.input_amax != nullptr, "a quantised weight carries its input's amax");
   scratch.assign(x.begin(), x.end());
-  round_nvfp4_row(scratch, to_float(*weight.input_amax), scratch);
+  host::round_nvfp4_row(scratch, to_float(*weight.input_amax), scratch);
   return scratch;
 }
 
@@ -103,11 +69,6 @@ void moe_row(const ops::MoeArgs& args, std::int64_t t) {
 }
 
 }  // namespace
-
-void ReferenceBackend::route(const ops::RouteArgs& args, ops::Stream&) {
-  check(args);
-  for (std::int64_t t = 0; t < args.logits.rows(); ++t) route_row(args, t);
-}
 
 void ReferenceBackend::moe(const ops::MoeArgs& args, ops::Stream&) {
   check(args);

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
+#include "backends/host/rows.h"
 #include "backends/reference/dot.h"
 #include "backends/reference/reference_backend.h"
-#include "backends/reference/rows.h"
 
 namespace inkstone::reference {
+
+using host::load_row;
+using host::rounded;
+using host::scalar;
+using host::store_row;
 
 void ReferenceBackend::rms_norm(const ops::RmsNormArgs& args, ops::Stream&) {
   check(args);

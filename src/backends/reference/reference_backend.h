@@ -3,50 +3,24 @@
 // against.
 #pragma once
 
-#include <memory>
-
-#include "base/thread_pool.h"
-#include "ops/backend.h"
+#include "backends/host/host_backend.h"
 
 namespace inkstone::reference {
 
 // One function per operation, no blocking; rows and heads are spread over threads, sums never are. Accepts
 // f32 and bf16 activations.
-class ReferenceBackend : public ops::Backend {
+class ReferenceBackend : public host::HostBackend {
  public:
-  explicit ReferenceBackend(int threads);  // 0: the CPUs this process may use
+  using HostBackend::HostBackend;
 
   [[nodiscard]] std::string name() const override { return "reference"; }
-  [[nodiscard]] ScalarType activation_type() const override { return ScalarType::kF32; }
 
-  Result<ops::Buffer> allocate(std::int64_t bytes) override;
-  std::unique_ptr<ops::Stream> make_stream() override;
-  void upload(void* device, const void* host, std::int64_t bytes, ops::Stream& stream) override;
-  void download(void* host, const void* device, std::int64_t bytes, ops::Stream& stream) override;
-  void copy(void* to, const void* from, std::int64_t bytes, ops::Stream& stream) override;
-  [[nodiscard]] bool host_memory() const override { return true; }
-
-  void embed(const ops::EmbedArgs& args, ops::Stream& stream) override;
-  void embed_sum(const ops::EmbedSumArgs& args, ops::Stream& stream) override;
   void rms_norm(const ops::RmsNormArgs& args, ops::Stream& stream) override;
   void linear(const ops::LinearArgs& args, ops::Stream& stream) override;
   void gated_linear(const ops::GatedLinearArgs& args, ops::Stream& stream) override;
   void short_conv(const ops::ShortConvArgs& args, ops::Stream& stream) override;
   void attention(const ops::AttentionArgs& args, ops::Stream& stream) override;
-  void store_kv(const ops::StoreKvArgs& args, ops::Stream& stream) override;
-  void route(const ops::RouteArgs& args, ops::Stream& stream) override;
   void moe(const ops::MoeArgs& args, ops::Stream& stream) override;
-  void add(const ops::AddArgs& args, ops::Stream& stream) override;
-  void log_scale(const ops::LogScaleArgs& args, ops::Stream& stream) override;
-  void gelu(const ops::GeluArgs& args, ops::Stream& stream) override;
-  void gather_rows(const ops::GatherRowsArgs& args, ops::Stream& stream) override;
-  void scatter_rows(const ops::ScatterRowsArgs& args, ops::Stream& stream) override;
-  void round_nvfp4(const ops::RoundNvfp4Args& args, ops::Stream& stream) override;
-  [[nodiscard]] std::int64_t sample_workspace_bytes(std::int64_t rows, std::int64_t num_valid) const override;
-  void sample(const ops::SampleArgs& args, ops::Stream& stream) override;
-
- private:
-  ThreadPool pool_;
 };
 
 }  // namespace inkstone::reference

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "backends/reference/reference_backend.h"
-#include "backends/reference/rows.h"
+#include "backends/host/host_backend.h"
+#include "backends/host/rows.h"
 
-namespace inkstone::reference {
+namespace inkstone::host {
 
-void ReferenceBackend::embed(const ops::EmbedArgs& args, ops::Stream&) {
+void HostBackend::embed(const ops::EmbedArgs& args, ops::Stream&) {
   check(args);
   std::vector<float> row(static_cast<std::size_t>(args.table.shape[1]));
   for (std::int64_t t = 0; t < args.ids.rows(); ++t) {
@@ -17,7 +17,7 @@ void ReferenceBackend::embed(const ops::EmbedArgs& args, ops::Stream&) {
   }
 }
 
-void ReferenceBackend::embed_sum(const ops::EmbedSumArgs& args, ops::Stream&) {
+void HostBackend::embed_sum(const ops::EmbedSumArgs& args, ops::Stream&) {
   check(args);
   const auto width = static_cast<std::size_t>(args.table.shape[1]);
   std::vector<float> row(width);
@@ -32,4 +32,4 @@ void ReferenceBackend::embed_sum(const ops::EmbedSumArgs& args, ops::Stream&) {
   }
 }
 
-}  // namespace inkstone::reference
+}  // namespace inkstone::host

@@ -4,10 +4,10 @@
 
 #include <random>
 
-#include "backends/reference/sample.h"
+#include "backends/host/sample.h"
 #include "tests/support/sample_rig.h"
 
-namespace inkstone::reference {
+namespace inkstone::host {
 namespace {
 
 using ops::SampleRules;
@@ -141,4 +141,4 @@ TEST(SampleDistribution, WouldNoticeBrokenSampling) {
 }
 
 }  // namespace
-}  // namespace inkstone::reference
+}  // namespace inkstone::host

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
-#include "backends/reference/reference_backend.h"
-#include "backends/reference/rows.h"
+#include "backends/host/host_backend.h"
+#include "backends/host/rows.h"
 
-namespace inkstone::reference {
+namespace inkstone::host {
 namespace {
 
 // Applies `change` to every row of `in`, as floats, into `out`.
@@ -20,7 +20,7 @@ void map_rows(const TensorView& in, const TensorView& out, const Change& change)
 
 }  // namespace
 
-void ReferenceBackend::add(const ops::AddArgs& args, ops::Stream&) {
+void HostBackend::add(const ops::AddArgs& args, ops::Stream&) {
   check(args);
   std::vector<float> other(static_cast<std::size_t>(args.y.row_elements()));
   map_rows(args.x, args.out, [&](std::int64_t t, std::span<float> row) {
@@ -29,7 +29,7 @@ void ReferenceBackend::add(const ops::AddArgs& args, ops::Stream&) {
   });
 }
 
-void ReferenceBackend::log_scale(const ops::LogScaleArgs& args, ops::Stream&) {
+void HostBackend::log_scale(const ops::LogScaleArgs& args, ops::Stream&) {
   check(args);
   map_rows(args.x, args.x, [&](std::int64_t t, std::span<float> row) {
     const auto length = static_cast<float>(args.row_position.as<std::int32_t>()[t] + 1);
@@ -38,11 +38,11 @@ void ReferenceBackend::log_scale(const ops::LogScaleArgs& args, ops::Stream&) {
   });
 }
 
-void ReferenceBackend::gelu(const ops::GeluArgs& args, ops::Stream&) {
+void HostBackend::gelu(const ops::GeluArgs& args, ops::Stream&) {
   check(args);
   map_rows(args.x, args.x, [](std::int64_t, std::span<float> row) {
     for (float& value : row) value = value * (1.0F + std::erf(value * 0.70710678118654752F)) / 2.0F;
   });
 }
 
-}  // namespace inkstone::reference
+}  // namespace inkstone::host

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/reference/sample.h"
+#include "backends/host/sample.h"
 
 #include <algorithm>
 #include <array>
@@ -12,7 +12,7 @@
 
 #include "ops/noise.h"
 
-namespace inkstone::reference {
+namespace inkstone::host {
 namespace {
 
 using ops::SampleArgs;
@@ -434,4 +434,4 @@ void sample(const ops::SampleArgs& args, ThreadPool* pool) {
   pool->parallel_for(num_slots, 1, std::ref(draw_slots));  // a reference: no allocation
 }
 
-}  // namespace inkstone::reference
+}  // namespace inkstone::host

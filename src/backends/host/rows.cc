@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/reference/rows.h"
+#include "backends/host/rows.h"
 
 #include <algorithm>
 
-#include "backends/reference/dot.h"
-
-namespace inkstone::reference {
+namespace inkstone::host {
 
 void load_row(const TensorView& view, std::int64_t row, std::span<float> out) {
   if (view.type == ScalarType::kF32) {
@@ -58,14 +56,4 @@ void load_weight_row(const MatrixBank& weight, std::int64_t bank, std::int64_t r
   std::transform(from, from + weight.columns, out.begin(), [](BFloat16 value) { return to_float(value); });
 }
 
-float weight_dot(const MatrixBank& weight, std::int64_t bank, std::int64_t row, std::span<const float> x,
-                 std::vector<float>& scratch) {
-  if (weight.type == ScalarType::kBF16) {
-    return dot(x.data(), reinterpret_cast<const BFloat16*>(weight.row(bank, row)), weight.columns);
-  }
-  scratch.resize(static_cast<std::size_t>(weight.columns));
-  load_weight_row(weight, bank, row, scratch);
-  return dot(x.data(), scratch.data(), weight.columns);
-}
-
-}  // namespace inkstone::reference
+}  // namespace inkstone::host

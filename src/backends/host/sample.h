@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// backends/reference/sample.h - the specification of ops/sample.h on host memory, one row at a time. Time per
+// backends/host/sample.h - the specification of ops/sample.h on host memory, one row at a time. Time per
 // row is linear in the vocabulary: filters select, they never sort.
 #pragma once
 
@@ -8,7 +8,7 @@
 #include "base/thread_pool.h"
 #include "ops/sample.h"
 
-namespace inkstone::reference {
+namespace inkstone::host {
 
 // Workspace for drawing `num_parallel` rows at once.
 std::int64_t sample_workspace_bytes(std::int64_t num_parallel, std::int64_t num_valid);
@@ -17,4 +17,4 @@ std::int64_t sample_workspace_bytes(std::int64_t num_parallel, std::int64_t num_
 // depend on either. `pool` may be null: the caller draws.
 void sample(const ops::SampleArgs& args, ThreadPool* pool);
 
-}  // namespace inkstone::reference
+}  // namespace inkstone::host

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
 
-#include "backends/reference/reference_backend.h"
-#include "backends/reference/rows.h"
+#include "backends/host/host_backend.h"
+#include "backends/host/rows.h"
 
-namespace inkstone::reference {
+namespace inkstone::host {
 namespace {
 
 void copy_row(const TensorView& from, std::int64_t from_row, const TensorView& to, std::int64_t to_row) {
@@ -23,7 +23,7 @@ void copy_row(const TensorView& from, std::int64_t from_row, const TensorView& t
 
 }  // namespace
 
-void ReferenceBackend::gather_rows(const ops::GatherRowsArgs& args, ops::Stream&) {
+void HostBackend::gather_rows(const ops::GatherRowsArgs& args, ops::Stream&) {
   check(args);
   for (std::int64_t i = 0; i < args.index.rows(); ++i) {
     const std::int32_t from = args.index.as<std::int32_t>()[i];
@@ -31,7 +31,7 @@ void ReferenceBackend::gather_rows(const ops::GatherRowsArgs& args, ops::Stream&
   }
 }
 
-void ReferenceBackend::scatter_rows(const ops::ScatterRowsArgs& args, ops::Stream&) {
+void HostBackend::scatter_rows(const ops::ScatterRowsArgs& args, ops::Stream&) {
   check(args);
   for (std::int64_t i = 0; i < args.index.rows(); ++i) {
     const std::int32_t to = args.index.as<std::int32_t>()[i];
@@ -39,4 +39,4 @@ void ReferenceBackend::scatter_rows(const ops::ScatterRowsArgs& args, ops::Strea
   }
 }
 
-}  // namespace inkstone::reference
+}  // namespace inkstone::host

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/reference/sample.h"
+#include "backends/host/sample.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "tests/support/sample_rig.h"
 
-namespace inkstone::reference {
+namespace inkstone::host {
 namespace {
 
 using ops::SampleFault;
@@ -382,4 +382,4 @@ TEST(SampleDeathTest, RefusesShapesOutsideTheContract) {
 }
 
 }  // namespace
-}  // namespace inkstone::reference
+}  // namespace inkstone::host

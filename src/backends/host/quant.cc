@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/reference/quant.h"
+#include "backends/host/quant.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "backends/reference/reference_backend.h"
-#include "backends/reference/rows.h"
+#include "backends/host/host_backend.h"
+#include "backends/host/rows.h"
 
-namespace inkstone::reference {
+namespace inkstone::host {
 
 void round_nvfp4_row(std::span<const float> x, float input_amax, std::span<float> out) {
   constexpr std::size_t kBlock = MatrixBank::kColumnsPerScale;
@@ -24,7 +24,7 @@ void round_nvfp4_row(std::span<const float> x, float input_amax, std::span<float
   }
 }
 
-void ReferenceBackend::round_nvfp4(const ops::RoundNvfp4Args& args, ops::Stream&) {
+void HostBackend::round_nvfp4(const ops::RoundNvfp4Args& args, ops::Stream&) {
   check(args);
   std::vector<float> row(static_cast<std::size_t>(args.x.shape[1]));
   for (std::int64_t t = 0; t < args.x.rows(); ++t) {
@@ -34,4 +34,4 @@ void ReferenceBackend::round_nvfp4(const ops::RoundNvfp4Args& args, ops::Stream&
   }
 }
 
-}  // namespace inkstone::reference
+}  // namespace inkstone::host
