@@ -164,7 +164,10 @@ class Assembler {
       if (!take_quantised(expected, *located, weight)) return;
     } else {
       const bool router = expected.role == TensorRole::kRouter;
-      const auto view = checked(*located, router ? ScalarType::kF32 : ScalarType::kBF16, expected.shape);
+      const bool wide = expected.role == TensorRole::kConv && located->tensor->type == ScalarType::kF32;
+      const auto view =
+          wide ? narrowed(*located, expected.shape)
+               : checked(*located, router ? ScalarType::kF32 : ScalarType::kBF16, expected.shape);
       if (!view) return;
       weight.data = *view;
     }
@@ -308,6 +311,24 @@ class Assembler {
                                 shown(shape)));
     if (!right_type || !right_shape) return std::nullopt;
     return view(located);
+  }
+
+  // BF16 values that were saved as F32, back as they were; others would change in the conversion.
+  std::optional<TensorView> narrowed(const Located& located, const Shape& shape) {
+    const auto wide = checked(located, ScalarType::kF32, shape);
+    if (!wide || rules_.headers_only) return wide;
+    const std::int64_t count = wide->shape.num_elements();
+    auto* narrow = reinterpret_cast<BFloat16*>(allocate(static_cast<std::size_t>(count) * sizeof(BFloat16)));
+    for (std::int64_t i = 0; i < count; ++i) {
+      const float value = wide->as<float>()[i];
+      narrow[i] = to_bfloat16(value);
+      if (value == value && to_float(narrow[i]) != value) {
+        problems_.add(
+            fmt::format("tensor {} is F32 and holds {}, which BF16 cannot", located.tensor->name, value));
+        return std::nullopt;
+      }
+    }
+    return TensorView(narrow, ScalarType::kBF16, wide->shape);
   }
 
   std::optional<TensorView> view(const Located& located) {

@@ -176,6 +176,11 @@ TEST(Layouts, TheTextOnlyPrefixAndTheLaterEmbedNormAreTheSame) {
                     }));
 }
 
+TEST(Layouts, ConvolutionsSavedInF32AreTheSame) {
+  expect_same_after(kMini, with([](ResaveOptions& o) { o.wide_convolutions = true; }));
+  expect_same_after(kMini, with([](ResaveOptions& o) { o.wide_convolutions = o.hf_names = true; }));
+}
+
 TEST(Layouts, CompressedTensorsAreTheSame) {
   expect_same_after(kMiniNvfp4, with([](ResaveOptions& o) { o.compressed_tensors = true; }));
   expect_same_after(kMiniNvfp4, with([](ResaveOptions& o) { o.compressed_tensors = o.hf_names = true; }));

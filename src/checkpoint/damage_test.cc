@@ -208,6 +208,15 @@ TEST(Damage, TensorOfTheWrongType) {
       HasSubstr("tensor model.llm.norm.weight has the unknown dtype 'F12'"));
 }
 
+TEST(Damage, ConvolutionInF32ThatBf16CannotHold) {
+  EXPECT_THAT(after_edit(kMini,
+                         [](EditableCheckpoint& c) {
+                           test_support::to_wide_convolutions(c);
+                           c.tensors["model.llm.layers.0.attn_sconv.weight"].bytes[0] = std::byte{1};
+                         }),
+              HasSubstr("tensor model.llm.layers.0.attn_sconv.weight is F32 and holds"));
+}
+
 TEST(Damage, TensorOfTheWrongShape) {
   EXPECT_THAT(
       after_edit(kMini,

@@ -54,12 +54,12 @@ class Table {
     add(prefix + "attn.wo_ud.weight", {width, queries});
     add(prefix + "attn.q_norm.weight", {shape.head_dim});
     add(prefix + "attn.k_norm.weight", {shape.head_dim});
-    add(prefix + "attn.k_sconv.weight", {keys, 1, config_.conv_width});
-    add(prefix + "attn.v_sconv.weight", {keys, 1, config_.conv_width});
+    add(prefix + "attn.k_sconv.weight", {keys, 1, config_.conv_width}, TensorRole::kConv);
+    add(prefix + "attn.v_sconv.weight", {keys, 1, config_.conv_width}, TensorRole::kConv);
     add(prefix + "attn.rel_logits_proj.proj", {config_.d_rel, shape.rel_extent});
-    add(prefix + "attn_sconv.weight", {width, 1, config_.conv_width});
+    add(prefix + "attn_sconv.weight", {width, 1, config_.conv_width}, TensorRole::kConv);
     add(prefix + "mlp_norm.weight", {width});
-    add(prefix + "mlp_sconv.weight", {width, 1, config_.conv_width});
+    add(prefix + "mlp_sconv.weight", {width, 1, config_.conv_width}, TensorRole::kConv);
   }
 
   void dense(const std::string& prefix) {

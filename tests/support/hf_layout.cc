@@ -196,6 +196,19 @@ void to_hf_config(EditableCheckpoint& checkpoint) {
   checkpoint.texts["config.json"] = config.dump(2);
 }
 
+void to_wide_convolutions(EditableCheckpoint& checkpoint) {
+  for (auto& [name, tensor] : checkpoint.tensors) {
+    if (!ends_with(name, "sconv.weight")) continue;
+    std::vector<float> wide(tensor.bytes.size() / sizeof(BFloat16));
+    for (std::size_t i = 0; i < wide.size(); ++i) {
+      BFloat16 narrow;
+      std::memcpy(&narrow, tensor.bytes.data() + i * sizeof narrow, sizeof narrow);
+      wide[i] = to_float(narrow);
+    }
+    tensor = floats(tensor.shape, wide);
+  }
+}
+
 void to_compressed_tensors(EditableCheckpoint& checkpoint) {
   Tensors result;
   for (const auto& [name, tensor] : checkpoint.tensors) {
@@ -231,6 +244,7 @@ Status resave(const std::string& from, const std::string& to, const ResaveOption
     checkpoint.drop("model.visual.");
     checkpoint.drop("model.audio.");
   }
+  if (options.wide_convolutions) to_wide_convolutions(checkpoint);
   if (options.compressed_tensors) to_compressed_tensors(checkpoint);
   if (options.hf_names) to_hf_names(checkpoint, options.hf);
   if (options.hf_config) to_hf_config(checkpoint);

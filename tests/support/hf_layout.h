@@ -21,6 +21,9 @@ void to_hf_names(EditableCheckpoint& checkpoint, const HfOptions& options = {});
 // The HF dialect of `config.json` (`spec/model.md` 2.2), with `layer_types`.
 void to_hf_config(EditableCheckpoint& checkpoint);
 
+// HF keeps the weights of the short convolutions in F32, whatever the rest has.
+void to_wide_convolutions(EditableCheckpoint& checkpoint);
+
 // Names and divisors of compressed-tensors for every NVFP4 bank; native module names stay.
 void to_compressed_tensors(EditableCheckpoint& checkpoint);
 
@@ -29,6 +32,7 @@ struct ResaveOptions {
   bool hf_names = false;
   bool hf_config = false;
   bool compressed_tensors = false;
+  bool wide_convolutions = false;
   bool heads = true;
   bool towers = true;
   HfOptions hf{};
