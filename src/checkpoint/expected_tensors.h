@@ -17,6 +17,7 @@ enum class TensorGroup { kTrunk, kMtp, kVision, kAudio };
 
 enum class TensorRole {
   kPlain,    // BF16
+  kConv,     // BF16; HF keeps these weights in F32 and may save them so
   kRouter,   // F32, and never anything else: selection depends on the last bits
   kGated,    // BF16, gate and up rows interleaved (or stored as halves, or apart, under HF names)
   kExperts,  // BF16 or NVFP4 bank

@@ -12,7 +12,7 @@ namespace inkstone::test_support {
 struct HfOptions {
   bool text_only = false;  // "model.layers." instead of "model.language_model.layers."; drops the towers
   bool late_embed_norm = false;  // the name of embed_norm since transformers 5.18
-  std::string mtp_prefix{};        // before "layers.0.enorm": "", "mtp." or "model.mtp."
+  std::string mtp_prefix{};      // before "layers.0.enorm": "", "mtp." or "model.mtp."
 };
 
 // Module names, gate and up rows de-interleaved (experts and, where present, their NVFP4 scales as halves).
