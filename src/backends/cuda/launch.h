@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// backends/cuda/launch.h - what every launch needs: the queue, the scratch memory, the error check.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "base/check.h"
+#include "tensor/tensor_view.h"
+
+// A device fault is not recoverable: the context is gone. Names the call and CUDA's reason, then aborts.
+#define INK_CUDA(call)                                                                     \
+  do {                                                                                     \
+    const cudaError_t ink_status = (call);                                                 \
+    if (ink_status != cudaSuccess) [[unlikely]]                                            \
+      ::inkstone::check_failed(__FILE__, __LINE__, #call, cudaGetErrorString(ink_status)); \
+  } while (false)
+
+namespace inkstone::cuda {
+
+// Device memory that lives within one operation: expert tables, attention partials. Grows outside graph capture
+// only; memory that was handed out once stays, because captured graphs point to it.
+class Scratch {
+ public:
+  Scratch() = default;
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch();
+
+  // At least `bytes`, aligned to 256. The next call may return the same memory.
+  std::byte* reserve(std::int64_t bytes, cudaStream_t stream);
+
+ private:
+  std::vector<void*> blocks_;
+  std::int64_t capacity_bytes_ = 0;
+};
+
+struct Launch {
+  cudaStream_t stream = nullptr;
+  Scratch& scratch;
+};
+
+constexpr std::int64_t ceil_div(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
+
+// True where a row can be read 16 bytes at a time.
+inline bool is_vectorised(const TensorView& view) {
+  const std::int64_t per_vector = 16 / size_bytes(view.type);
+  return reinterpret_cast<std::uintptr_t>(view.data) % 16 == 0 && view.row_stride % per_vector == 0 &&
+         view.row_elements() % per_vector == 0;
+}
+
+// Activations of this backend are BF16 and read as vectors; anything else is a fault of the caller.
+inline void expect_bf16(const TensorView& view) {
+  INK_CHECK(view.type == ScalarType::kBF16, "activations on CUDA are BF16");
+  INK_CHECK(view.rows() == 0 || is_vectorised(view), "rows are aligned to 16 bytes");
+}
+
+// After every launch: a configuration that the device refuses shows here.
+inline void check_launch() { INK_CUDA(cudaGetLastError()); }
+
+}  // namespace inkstone::cuda

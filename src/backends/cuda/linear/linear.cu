@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/kernels.h"
+#include "backends/cuda/linear/weights.h"
+
+namespace inkstone::cuda {
+namespace {
+
+constexpr int kMaxParts = 4;
+
+// One weight of several that share an input.
+struct LinearPart {
+  WeightView weight;
+  int num_rows;
+  int first_stripe;  // of the grid
+  int first_column;  // of the output
+};
+
+struct LinearProblem {
+  LinearPart parts[kMaxParts];
+  int num_parts;
+  const bf16* x;
+  std::int64_t x_stride;
+  void* out;
+  std::int64_t out_stride;
+  bool out_is_float;
+  int num_rows;
+  int columns;  // K
+  float alpha;
+  const void* out_scale;  // null, or one number
+  bool out_scale_is_float;
+
+  __device__ float scale() const {
+    if (out_scale == nullptr) return alpha;
+    return alpha * (out_scale_is_float ? *static_cast<const float*>(out_scale)
+                                       : __bfloat162float(*static_cast<const bf16*>(out_scale)));
+  }
+  __device__ void store(int row, int column, float value) const {
+    const std::int64_t at = row * out_stride + column;
+    if (out_is_float) {
+      static_cast<float*>(out)[at] = value;
+    } else {
+      static_cast<bf16*>(out)[at] = __float2bfloat16_rn(value);
+    }
+  }
+};
+
+template <int kTiles>
+__device__ __forceinline__ void lane_inputs(const bf16* x, std::int64_t stride, int first, int num_rows,
+                                            const bf16* (&rows)[kTiles]) {
+  const int g = static_cast<int>(threadIdx.x % kWarpThreads) / 4;
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t) {
+    const int row = first + 8 * t + g;
+    rows[t] = row < num_rows ? x + row * stride : nullptr;
+  }
+}
+
+// Computes: out[t, n] = W[n, :] . x[t, :] * factors.
+// Layout: block (stripe of 16 weight rows, 8 * kTiles activation rows); see stripe.cuh for the columns.
+// Roles: each warp multiplies its share of the columns, then every thread sums and stores.
+// Synchronisation: one barrier, when all shares are in shared memory.
+// Budget: weight bytes once per 8 * kTiles rows; activations come from L2.
+template <WeightFormat kFormat, int kTiles>
+__global__ void __launch_bounds__(kStripeThreads) linear_kernel(LinearProblem p) {
+  int part = 0;
+  while (part + 1 < p.num_parts && static_cast<int>(blockIdx.x) >= p.parts[part + 1].first_stripe) ++part;
+  const LinearPart& weight = p.parts[part];
+  const int first_row = (static_cast<int>(blockIdx.x) - weight.first_stripe) * kStripeRows;
+  const int first_token = static_cast<int>(blockIdx.y) * 8 * kTiles;
+
+  const LaneRows rows[1] = {lane_rows(weight.weight, 0, first_row, weight.num_rows)};
+  const bf16* x[kTiles];
+  lane_inputs<kTiles>(p.x, p.x_stride, first_token, p.num_rows, x);
+  float acc[1][kTiles][4] = {};
+  accumulate<kFormat, 1, kTiles>(rows, x, p.columns, acc);
+
+  __shared__ StripeSums<1, kTiles> sums;
+  sums.put(acc);
+  __syncthreads();
+  const float scale = p.scale() * weight.weight.factor(0);
+  for (int i = static_cast<int>(threadIdx.x); i < 8 * kTiles * kStripeRows; i += kStripeThreads) {
+    const int token = first_token + i / kStripeRows;
+    const int row = first_row + i % kStripeRows;
+    if (token < p.num_rows && row < weight.num_rows) {
+      p.store(token, weight.first_column + row, sums.get(0, i / kStripeRows, i % kStripeRows) * scale);
+    }
+  }
+}
+
+struct GatedProblem {
+  WeightView gate, up;
+  const bf16* x;
+  std::int64_t x_stride;
+  bf16* out;
+  std::int64_t out_stride;
+  int num_rows;
+  int columns;
+  int width;  // F
+};
+
+// Computes: out = silu(gate . x) * (up . x), both products rounded to BF16 before.
+// Layout, roles, synchronisation, budget: as linear_kernel, with two matrices.
+template <WeightFormat kFormat, int kTiles>
+__global__ void __launch_bounds__(kStripeThreads) gated_linear_kernel(GatedProblem p) {
+  const int first_row = static_cast<int>(blockIdx.x) * kStripeRows;
+  const int first_token = static_cast<int>(blockIdx.y) * 8 * kTiles;
+  const LaneRows rows[2] = {lane_rows(p.gate, 0, first_row, p.width), lane_rows(p.up, 0, first_row, p.width)};
+  const bf16* x[kTiles];
+  lane_inputs<kTiles>(p.x, p.x_stride, first_token, p.num_rows, x);
+  float acc[2][kTiles][4] = {};
+  accumulate<kFormat, 2, kTiles>(rows, x, p.columns, acc);
+
+  __shared__ StripeSums<2, kTiles> sums;
+  sums.put(acc);
+  __syncthreads();
+  for (int i = static_cast<int>(threadIdx.x); i < 8 * kTiles * kStripeRows; i += kStripeThreads) {
+    const int token = first_token + i / kStripeRows;
+    const int row = first_row + i % kStripeRows;
+    if (token >= p.num_rows || row >= p.width) continue;
+    const float gate = round_bf16(sums.get(0, i / kStripeRows, i % kStripeRows) * p.gate.factor(0));
+    const float up = round_bf16(sums.get(1, i / kStripeRows, i % kStripeRows) * p.up.factor(0));
+    p.out[token * p.out_stride + row] = __float2bfloat16_rn(silu(gate) * up);
+  }
+}
+
+template <WeightFormat kFormat>
+void launch_linear(const LinearProblem& problem, int stripes, const Launch& launch) {
+  const auto grid_for = [&](int tiles) {
+    return dim3(static_cast<unsigned>(stripes), static_cast<unsigned>(ceil_div(problem.num_rows, 8 * tiles)));
+  };
+  if (problem.num_rows <= 8) {
+    linear_kernel<kFormat, 1><<<grid_for(1), kStripeThreads, 0, launch.stream>>>(problem);
+  } else {
+    linear_kernel<kFormat, 4><<<grid_for(4), kStripeThreads, 0, launch.stream>>>(problem);
+  }
+  check_launch();
+}
+
+template <WeightFormat kFormat>
+void launch_gated(const GatedProblem& problem, const Launch& launch) {
+  const auto stripes = static_cast<unsigned>(ceil_div(problem.width, kStripeRows));
+  if (problem.num_rows <= 8) {
+    gated_linear_kernel<kFormat, 1><<<stripes, kStripeThreads, 0, launch.stream>>>(problem);
+  } else {
+    const dim3 grid(stripes, static_cast<unsigned>(ceil_div(problem.num_rows, 16)));
+    gated_linear_kernel<kFormat, 2><<<grid, kStripeThreads, 0, launch.stream>>>(problem);
+  }
+  check_launch();
+}
+
+LinearProblem problem_of(const ops::LinearArgs& args) {
+  LinearProblem problem{};
+  problem.num_parts = static_cast<int>(args.weights.size());
+  problem.x = args.x.as<bf16>();
+  problem.x_stride = args.x.row_stride;
+  problem.out = args.out.data;
+  problem.out_stride = args.out.row_stride;
+  problem.out_is_float = args.out.type == ScalarType::kF32;
+  problem.num_rows = static_cast<int>(args.x.rows());
+  problem.columns = static_cast<int>(args.x.shape[1]);
+  problem.alpha = args.alpha;
+  problem.out_scale = args.out_scale.data;
+  problem.out_scale_is_float = args.out_scale.type == ScalarType::kF32;
+  return problem;
+}
+
+// Fills the parts; returns how many stripes they have together.
+int add_parts(const ops::LinearArgs& args, LinearProblem& problem) {
+  std::int64_t stripes = 0;
+  std::int64_t column = 0;
+  for (std::size_t i = 0; i < args.weights.size(); ++i) {
+    const MatrixBank& weight = args.weights[i];
+    problem.parts[i] = {view_of(weight), static_cast<int>(weight.rows), static_cast<int>(stripes),
+                        static_cast<int>(column)};
+    stripes += ceil_div(weight.rows, kStripeRows);
+    column += weight.rows;
+  }
+  return static_cast<int>(stripes);
+}
+
+// One format serves all parts: the looser of any two.
+WeightFormat shared_format(const ops::LinearArgs& args) {
+  WeightFormat format = format_of(args.weights[0]);
+  for (const MatrixBank& weight : args.weights) {
+    INK_CHECK(weight.quantised() == args.weights[0].quantised(), "weights of one call have one number type");
+    format = std::max(format, format_of(weight));
+  }
+  if (!is_vectorised(args.x)) {
+    INK_CHECK(!args.weights[0].quantised(), "inputs of NVFP4 products are aligned to 16 bytes");
+    format = WeightFormat::kBf16Loose;
+  }
+  return format;
+}
+
+}  // namespace
+
+void linear(const ops::LinearArgs& args, const Launch& launch) {
+  INK_CHECK(args.x.type == ScalarType::kBF16, "activations on CUDA are BF16");
+  INK_CHECK(!args.weights.empty() && args.weights.size() <= kMaxParts, "one to four weights");
+  if (args.x.rows() == 0) return;
+  LinearProblem problem = problem_of(args);
+  const int stripes = add_parts(args, problem);
+  switch (shared_format(args)) {
+    case WeightFormat::kBf16:
+      return launch_linear<WeightFormat::kBf16>(problem, stripes, launch);
+    case WeightFormat::kBf16Loose:
+      return launch_linear<WeightFormat::kBf16Loose>(problem, stripes, launch);
+    case WeightFormat::kNvfp4:
+      return launch_linear<WeightFormat::kNvfp4>(problem, stripes, launch);
+    case WeightFormat::kNvfp4Narrow:
+      return launch_linear<WeightFormat::kNvfp4Narrow>(problem, stripes, launch);
+  }
+}
+
+void gated_linear(const ops::GatedLinearArgs& args, const Launch& launch) {
+  expect_bf16(args.x);
+  if (args.x.rows() == 0) return;
+  const MatrixBank& gate = args.weight.gate;
+  INK_CHECK(gate.quantised() == args.weight.up.quantised(), "both halves have one number type");
+  const GatedProblem problem{view_of(gate),         view_of(args.weight.up), args.x.as<bf16>(),
+                             args.x.row_stride,     args.out.as<bf16>(),     args.out.row_stride,
+                             static_cast<int>(args.x.rows()), static_cast<int>(args.x.shape[1]),
+                             static_cast<int>(gate.rows)};
+  switch (std::max(format_of(gate), format_of(args.weight.up))) {
+    case WeightFormat::kBf16:
+      return launch_gated<WeightFormat::kBf16>(problem, launch);
+    case WeightFormat::kBf16Loose:
+      return launch_gated<WeightFormat::kBf16Loose>(problem, launch);
+    case WeightFormat::kNvfp4:
+      return launch_gated<WeightFormat::kNvfp4>(problem, launch);
+    case WeightFormat::kNvfp4Narrow:
+      return launch_gated<WeightFormat::kNvfp4Narrow>(problem, launch);
+  }
+}
+
+}  // namespace inkstone::cuda

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/kernels.h"
+#include "backends/cuda/linear/weights.h"
+#include "backends/cuda/moe/tables.cuh"
+
+#include <algorithm>
+
+namespace inkstone::cuda {
+namespace {
+
+constexpr int kTableThreads = 1024;
+// Rows whose down projections lie in scratch at once: [rows, slots, M] floats.
+constexpr std::int64_t kChunkRows = 2048;
+
+struct MoeProblem {
+  const bf16* x;
+  const bf16* routed_x;  // x, or x rounded to NVFP4
+  std::int64_t x_stride, routed_x_stride;
+  const std::int32_t* experts;
+  std::int64_t experts_stride;
+  const float* weights;
+  std::int64_t weights_stride;
+  bf16* hidden;  // [rows, slots, F]
+  bf16* out;
+  std::int64_t out_stride;
+  float* products;  // [rows, slots, M]: down projections before their weights
+  ExpertTables tables;
+  int num_rows, num_experts, chosen, slots;
+  int width;   // M
+  int hidden_width;  // F
+  WeightView gate, up, down;
+};
+
+// Computes: the tables of one batch of rows.
+// Layout: one block; assignments dealt round the threads. Roles: all alike, then thread e makes the tiles of expert e.
+// Synchronisation: barriers between counting, summing and placing. Atomics order the assignments of an expert, which
+// decides no value.
+// Budget: latency bound, 2 passes over rows * K ids.
+__global__ void __launch_bounds__(kTableThreads) table_kernel(MoeProblem p, int tile_rows) {
+  __shared__ int count[kMaxRoutedExperts];
+  __shared__ int offset[kMaxRoutedExperts + 1];
+  __shared__ int first_tile[kMaxRoutedExperts + 1];
+  const int thread = static_cast<int>(threadIdx.x);
+  const int total = p.num_rows * p.chosen;
+  if (thread < kMaxRoutedExperts) count[thread] = 0;
+  __syncthreads();  // counters are zero
+  for (int i = thread; i < total; i += kTableThreads) {
+    const int expert = p.experts[i / p.chosen * p.experts_stride + i % p.chosen];
+    if (expert >= 0) atomicAdd(&count[expert], 1);
+  }
+  __syncthreads();  // counts are complete
+  if (thread == 0) {
+    offset[0] = first_tile[0] = 0;
+    for (int e = 0; e < p.num_experts; ++e) {
+      offset[e + 1] = offset[e] + count[e];
+      first_tile[e + 1] = first_tile[e] + (count[e] + tile_rows - 1) / tile_rows;
+      p.tables.offset[e] = offset[e];
+      count[e] = 0;
+    }
+    p.tables.offset[p.num_experts] = offset[p.num_experts];
+    *p.tables.num_tiles = first_tile[p.num_experts];
+  }
+  __syncthreads();  // offsets are there, counters are zero again
+  for (int i = thread; i < total; i += kTableThreads) {
+    const int expert = p.experts[i / p.chosen * p.experts_stride + i % p.chosen];
+    if (expert >= 0) {
+      p.tables.order[offset[expert] + atomicAdd(&count[expert], 1)] = i / p.chosen * p.slots + i % p.chosen;
+    }
+  }
+  if (thread < p.num_experts) {
+    for (int tile = first_tile[thread]; tile < first_tile[thread + 1]; ++tile) {
+      p.tables.tile_expert[tile] = thread;
+      p.tables.tile_begin[tile] = offset[thread] + (tile - first_tile[thread]) * tile_rows;
+    }
+  }
+}
+
+// The rows of one block: assignments of one expert, or consecutive rows of a shared one.
+struct TileRows {
+  int bank;
+  int first;  // into order, or first row
+  int count;
+  int shared_slot;  // -1 for routed experts
+
+  __device__ int assignment(const MoeProblem& p, int i) const {
+    return shared_slot < 0 ? p.tables.order[first + i] : (first + i) * p.slots + shared_slot;
+  }
+};
+
+template <bool kShared>
+__device__ __forceinline__ bool find_tile(const MoeProblem& p, int tile_rows, TileRows& tile) {
+  if constexpr (kShared) {
+    tile.bank = static_cast<int>(blockIdx.z);
+    tile.first = static_cast<int>(blockIdx.y) * tile_rows;
+    tile.count = min(tile_rows, p.num_rows - tile.first);
+    tile.shared_slot = p.chosen + tile.bank;
+  } else {
+    if (static_cast<int>(blockIdx.y) >= *p.tables.num_tiles) return false;
+    tile.bank = p.tables.tile_expert[blockIdx.y];
+    tile.first = p.tables.tile_begin[blockIdx.y];
+    tile.count = min(tile_rows, p.tables.offset[tile.bank + 1] - tile.first);
+    tile.shared_slot = -1;
+  }
+  return true;
+}
+
+// Computes: hidden = silu(gate x) * (up x), products rounded to BF16 first; times gamma for shared experts.
+// Layout: block (stripe of 16 hidden units, tile of rows, shared expert). Roles, synchronisation: as linear_kernel.
+// Budget: the chosen experts' weights once per tile.
+template <WeightFormat kFormat, int kTiles, bool kShared>
+__global__ void __launch_bounds__(kStripeThreads) expert_up_kernel(MoeProblem p) {
+  TileRows tile;
+  if (!find_tile<kShared>(p, 8 * kTiles, tile)) return;
+  const int first_unit = static_cast<int>(blockIdx.x) * kStripeRows;
+  const int g = static_cast<int>(threadIdx.x % kWarpThreads) / 4;
+  const bf16* x[kTiles];
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t) {
+    const int i = 8 * t + g;
+    const bf16* const base = kShared ? p.x : p.routed_x;
+    const std::int64_t stride = kShared ? p.x_stride : p.routed_x_stride;
+    x[t] = i < tile.count ? base + tile.assignment(p, i) / p.slots * stride : nullptr;
+  }
+  const LaneRows rows[2] = {lane_rows(p.gate, tile.bank, first_unit, p.hidden_width),
+                            lane_rows(p.up, tile.bank, first_unit, p.hidden_width)};
+  float acc[2][kTiles][4] = {};
+  accumulate<kFormat, 2, kTiles>(rows, x, p.width, acc);
+
+  __shared__ StripeSums<2, kTiles> sums;
+  sums.put(acc);
+  __syncthreads();  // all shares are there
+  for (int i = static_cast<int>(threadIdx.x); i < 8 * kTiles * kStripeRows; i += kStripeThreads) {
+    const int column = i / kStripeRows;
+    const int unit = first_unit + i % kStripeRows;
+    if (column >= tile.count || unit >= p.hidden_width) continue;
+    const std::int64_t assignment = tile.assignment(p, column);
+    const float gate = round_bf16(sums.get(0, column, i % kStripeRows) * p.gate.factor(tile.bank));
+    const float up = round_bf16(sums.get(1, column, i % kStripeRows) * p.up.factor(tile.bank));
+    float value = silu(gate) * up;
+    if constexpr (kShared) value *= p.weights[assignment / p.slots * p.weights_stride + tile.shared_slot];
+    p.hidden[assignment * p.hidden_width + unit] = __float2bfloat16_rn(value);
+  }
+}
+
+// Computes: products = W2 hidden for each assignment, in f32.
+// Layout: block (stripe of 16 outputs, tile of rows, shared expert). Roles, synchronisation: as linear_kernel.
+// Budget: the chosen experts' weights once per tile; 4 bytes per product written.
+template <WeightFormat kFormat, int kTiles, bool kShared>
+__global__ void __launch_bounds__(kStripeThreads) expert_down_kernel(MoeProblem p) {
+  TileRows tile;
+  if (!find_tile<kShared>(p, 8 * kTiles, tile)) return;
+  const int first_row = static_cast<int>(blockIdx.x) * kStripeRows;
+  const int g = static_cast<int>(threadIdx.x % kWarpThreads) / 4;
+  const bf16* x[kTiles];
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t) {
+    const int i = 8 * t + g;
+    x[t] = i < tile.count ? p.hidden + static_cast<std::int64_t>(tile.assignment(p, i)) * p.hidden_width : nullptr;
+  }
+  const LaneRows rows[1] = {lane_rows(p.down, tile.bank, first_row, p.width)};
+  float acc[1][kTiles][4] = {};
+  accumulate<kFormat, 1, kTiles>(rows, x, p.hidden_width, acc);
+
+  __shared__ StripeSums<1, kTiles> sums;
+  sums.put(acc);
+  __syncthreads();  // all shares are there
+  const float factor = p.down.factor(tile.bank);
+  for (int i = static_cast<int>(threadIdx.x); i < 8 * kTiles * kStripeRows; i += kStripeThreads) {
+    const int column = i / kStripeRows;
+    const int row = first_row + i % kStripeRows;
+    if (column >= tile.count || row >= p.width) continue;
+    p.products[static_cast<std::int64_t>(tile.assignment(p, column)) * p.width + row] =
+        sums.get(0, column, i % kStripeRows) * factor;
+  }
+}
+
+// Computes: out = sum of weight * product over the chosen experts in rank order, then the shared ones, rounded once;
+// zero for a row that chose none.
+// Layout: block (row, 1024 columns), four columns a thread. Roles: all alike. Synchronisation: none.
+// Budget: memory bound, 4 bytes per slot and column.
+__global__ void __launch_bounds__(kStripeThreads) combine_kernel(MoeProblem p) {
+  const std::int64_t row = blockIdx.x;
+  const int column = static_cast<int>(blockIdx.y * kStripeThreads + threadIdx.x) * 4;
+  if (column >= p.width) return;
+  float4 sum = make_float4(0, 0, 0, 0);
+  bool any = p.chosen == 0;
+  for (int slot = 0; slot < p.slots; ++slot) {
+    const bool routed = slot < p.chosen;
+    if (routed && p.experts[row * p.experts_stride + slot] < 0) continue;
+    any = any || routed;
+    if (!any) continue;
+    const float weight = routed ? p.weights[row * p.weights_stride + slot] : 1.0F;
+    const float4 value = *reinterpret_cast<const float4*>(p.products + (row * p.slots + slot) * p.width + column);
+    sum.x += weight * value.x, sum.y += weight * value.y, sum.z += weight * value.z, sum.w += weight * value.w;
+  }
+  *reinterpret_cast<uint2*>(p.out + row * p.out_stride + column) =
+      make_uint2(pack_pair(sum.x, sum.y), pack_pair(sum.z, sum.w));
+}
+
+// Rows per tile: one eight up to eight assignments an expert, else more. Decides which weights are read again, no bit.
+int tiles_for(const MoeProblem& p) { return p.num_rows <= 8 ? 1 : 4; }
+
+std::int64_t max_tiles(const MoeProblem& p, int tiles) {
+  const std::int64_t assignments = static_cast<std::int64_t>(p.num_rows) * p.chosen;
+  const std::int64_t experts = std::min<std::int64_t>(p.num_experts, assignments);
+  return experts + assignments / (8 * tiles);
+}
+
+template <WeightFormat kFormat, int kTiles, bool kShared>
+void launch_up(const MoeProblem& p, dim3 grid, cudaStream_t stream) {
+  grid.x = static_cast<unsigned>(ceil_div(p.hidden_width, kStripeRows));
+  expert_up_kernel<kFormat, kTiles, kShared><<<grid, kStripeThreads, 0, stream>>>(p);
+  check_launch();
+}
+template <WeightFormat kFormat, int kTiles, bool kShared>
+void launch_down(const MoeProblem& p, dim3 grid, cudaStream_t stream) {
+  grid.x = static_cast<unsigned>(ceil_div(p.width, kStripeRows));
+  expert_down_kernel<kFormat, kTiles, kShared><<<grid, kStripeThreads, 0, stream>>>(p);
+  check_launch();
+}
+
+// Calls `run` with the format as a constant.
+template <class Run>
+void with_format(WeightFormat format, const Run& run) {
+  switch (format) {
+    case WeightFormat::kBf16:
+      return run(std::integral_constant<WeightFormat, WeightFormat::kBf16>{});
+    case WeightFormat::kNvfp4:
+      return run(std::integral_constant<WeightFormat, WeightFormat::kNvfp4>{});
+    case WeightFormat::kNvfp4Narrow:
+      return run(std::integral_constant<WeightFormat, WeightFormat::kNvfp4Narrow>{});
+    case WeightFormat::kBf16Loose:
+      INK_CHECK(false, "expert rows are aligned to 16 bytes");
+  }
+}
+
+template <bool kShared, class Run>
+void with_tiles(const MoeProblem& p, int banks, const Run& run) {
+  const int tiles = tiles_for(p);
+  const std::int64_t rows = kShared ? ceil_div(p.num_rows, 8 * tiles) : max_tiles(p, tiles);
+  const dim3 grid(1, static_cast<unsigned>(rows), static_cast<unsigned>(kShared ? banks : 1));
+  if (tiles == 1) {
+    run(std::integral_constant<int, 1>{}, grid);
+  } else {
+    run(std::integral_constant<int, 4>{}, grid);
+  }
+}
+
+template <bool kShared>
+void run_up(const MoeProblem& problem, const GatedMatrix& weight, cudaStream_t stream) {
+  MoeProblem p = problem;
+  p.gate = view_of(weight.gate);
+  p.up = view_of(weight.up);
+  with_tiles<kShared>(p, static_cast<int>(weight.gate.banks), [&](auto tiles, dim3 grid) {
+    with_format(std::max(format_of(weight.gate), format_of(weight.up)), [&](auto format) {
+      launch_up<decltype(format)::value, decltype(tiles)::value, kShared>(p, grid, stream);
+    });
+  });
+}
+
+template <bool kShared>
+void run_down(const MoeProblem& problem, const MatrixBank& weight, cudaStream_t stream) {
+  MoeProblem p = problem;
+  p.down = view_of(weight);
+  with_tiles<kShared>(p, static_cast<int>(weight.banks), [&](auto tiles, dim3 grid) {
+    with_format(format_of(weight), [&](auto format) {
+      launch_down<decltype(format)::value, decltype(tiles)::value, kShared>(p, grid, stream);
+    });
+  });
+}
+
+// Scratch of one chunk: products, tables and, for W4A4, the rounded input.
+struct MoeScratch {
+  std::int64_t products_bytes, table_ints, rounded_bytes;
+
+  [[nodiscard]] std::int64_t bytes() const { return products_bytes + table_ints * 4 + 256 + rounded_bytes; }
+};
+
+MoeScratch scratch_for(const MoeProblem& p, bool rounded) {
+  const std::int64_t assignments = static_cast<std::int64_t>(p.num_rows) * p.chosen;
+  return {static_cast<std::int64_t>(p.num_rows) * p.slots * p.width * 4,
+          ExpertTables::num_ints(assignments, max_tiles(p, tiles_for(p))),
+          rounded ? static_cast<std::int64_t>(p.num_rows) * p.width * 2 : 0};
+}
+
+MoeProblem problem_of(const ops::MoeArgs& args, std::int64_t begin, std::int64_t count) {
+  MoeProblem p{};
+  p.x = p.routed_x = args.x.row<bf16>(begin);
+  p.x_stride = p.routed_x_stride = args.x.row_stride;
+  p.experts = args.experts.row<std::int32_t>(begin);
+  p.experts_stride = args.experts.row_stride;
+  p.weights = args.weights.row<float>(begin);
+  p.weights_stride = args.weights.row_stride;
+  p.hidden = args.hidden.row<bf16>(begin);
+  p.out = args.out.row<bf16>(begin);
+  p.out_stride = args.out.row_stride;
+  p.num_rows = static_cast<int>(count);
+  p.num_experts = static_cast<int>(args.routed_w2.banks);
+  p.chosen = static_cast<int>(args.experts.shape[1]);
+  p.slots = static_cast<int>(args.weights.shape[1]);
+  p.width = static_cast<int>(args.x.shape[1]);
+  p.hidden_width = static_cast<int>(args.hidden.shape[2]);
+  return p;
+}
+
+// W4A4: what quantised products read is rounded to NVFP4 first. The bytes behind products and tables hold the input.
+void round_input(const ops::MoeArgs& args, MoeProblem& p, std::byte* memory, const Launch& launch) {
+  const MatrixBank& weight = args.routed_w13.gate;
+  const TensorView x(const_cast<bf16*>(p.x), ScalarType::kBF16, {p.num_rows, p.width});
+  TensorView from = x;
+  from.row_stride = p.x_stride;
+  const TensorView to(memory, ScalarType::kBF16, {p.num_rows, p.width});
+  const TensorView amax(const_cast<BFloat16*>(weight.input_amax), ScalarType::kBF16, {1});
+  round_nvfp4({from, amax, to}, launch);
+  p.routed_x = to.as<bf16>();
+  p.routed_x_stride = p.width;
+}
+
+void round_hidden(const ops::MoeArgs& args, const MoeProblem& p, const Launch& launch) {
+  // Routed slots of a row are one run of columns.
+  TensorView routed(p.hidden, ScalarType::kBF16, {p.num_rows, static_cast<std::int64_t>(p.chosen) * p.hidden_width});
+  routed.row_stride = static_cast<std::int64_t>(p.slots) * p.hidden_width;
+  const TensorView amax(const_cast<BFloat16*>(args.routed_w2.input_amax), ScalarType::kBF16, {1});
+  round_nvfp4({routed, amax, routed}, launch);
+}
+
+void run_chunk(const ops::MoeArgs& args, MoeProblem p, const Launch& launch) {
+  const bool rounded = args.nvfp4_activations && args.routed_w2.quantised();
+  const MoeScratch sizes = scratch_for(p, rounded);
+  std::byte* const memory = launch.scratch.reserve(sizes.bytes(), launch.stream);
+  p.products = reinterpret_cast<float*>(memory);
+  const int tiles = tiles_for(p);
+  auto* const tables = reinterpret_cast<std::int32_t*>(memory + sizes.products_bytes);
+  p.tables = ExpertTables::at(tables, static_cast<std::int64_t>(p.num_rows) * p.chosen, max_tiles(p, tiles));
+  const std::int64_t tables_end = (sizes.products_bytes + sizes.table_ints * 4 + 255) / 256 * 256;
+  if (rounded) round_input(args, p, memory + tables_end, launch);
+  table_kernel<<<1, kTableThreads, 0, launch.stream>>>(p, 8 * tiles);
+  check_launch();
+  run_up<false>(p, args.routed_w13, launch.stream);
+  if (rounded) round_hidden(args, p, launch);
+  run_down<false>(p, args.routed_w2, launch.stream);
+  if (p.slots > p.chosen) {
+    run_up<true>(p, args.shared_w13, launch.stream);
+    run_down<true>(p, args.shared_w2, launch.stream);
+  }
+  const dim3 grid(static_cast<unsigned>(p.num_rows), static_cast<unsigned>(ceil_div(p.width, 4 * kStripeThreads)));
+  combine_kernel<<<grid, kStripeThreads, 0, launch.stream>>>(p);
+  check_launch();
+}
+
+}  // namespace
+
+void moe(const ops::MoeArgs& args, const Launch& launch) {
+  for (const TensorView* view : {&args.x, &args.hidden, &args.out}) expect_bf16(*view);
+  INK_CHECK(args.routed_w2.banks <= kMaxRoutedExperts, "at most 256 routed experts");
+  INK_CHECK(args.hidden.contiguous() && args.x.shape[1] % 8 == 0, "hidden rows follow each other");
+  for (std::int64_t begin = 0; begin < args.x.rows(); begin += kChunkRows) {
+    run_chunk(args, problem_of(args, begin, std::min(kChunkRows, args.x.rows() - begin)), launch);
+  }
+}
+
+}  // namespace inkstone::cuda

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/kernels.h"
+#include "backends/cuda/primitives/simt.cuh"
+
+#include <climits>
+#include <cmath>
+
+namespace inkstone::cuda {
+namespace {
+
+constexpr int kWarps = 4;
+constexpr int kPerLane = 8;  // routed experts of one lane
+constexpr int kMaxExperts = kPerLane * kWarpThreads;
+
+struct RouteProblem {
+  const float* logits;
+  std::int64_t logits_stride;
+  const float* bias;
+  const float* global_scale;
+  float route_scale;
+  std::int32_t* experts;
+  std::int64_t experts_stride;
+  float* weights;
+  std::int64_t weights_stride;
+  int num_rows, routed, shared, chosen;
+};
+
+struct Candidate {
+  float score;
+  int expert;
+};
+
+// The larger score, then the lower expert: a total order, so that any tree of comparisons gives the same winner.
+__device__ Candidate better(const Candidate& a, const Candidate& b) {
+  return b.score > a.score || (b.score == a.score && b.expert < a.expert) ? b : a;
+}
+
+__device__ float log_sigmoid(float x) { return fminf(x, 0.0F) - log1pf(expf(-fabsf(x))); }
+
+// Scores of the lane's experts lane, lane + 32, ...; what is not a number never wins against a number.
+__device__ void load_scores(const RouteProblem& p, const float* logits, int lane, float (&score)[kPerLane]) {
+#pragma unroll
+  for (int i = 0; i < kPerLane; ++i) {
+    const int expert = lane + kWarpThreads * i;
+    if (expert >= p.routed) {
+      score[i] = -INFINITY;
+      continue;
+    }
+    score[i] = 1.0F / (1.0F + expf(-logits[expert])) + p.bias[expert];
+    if (isnan(score[i])) score[i] = -INFINITY;
+  }
+}
+
+// The best expert that no earlier round took, marked as taken.
+__device__ int take_best(const RouteProblem& p, int lane, const float (&score)[kPerLane], unsigned& taken) {
+  Candidate best{-INFINITY, INT_MAX};
+#pragma unroll
+  for (int i = 0; i < kPerLane; ++i) {
+    const int expert = lane + kWarpThreads * i;
+    if (expert < p.routed && (taken >> i & 1U) == 0) best = better(best, {score[i], expert});
+  }
+  for (int step = kWarpThreads / 2; step > 0; step /= 2) {
+    best = better(best, {__shfl_xor_sync(kAllLanes, best.score, step), __shfl_xor_sync(kAllLanes, best.expert, step)});
+  }
+  if (best.expert % kWarpThreads == lane) taken |= 1U << (best.expert / kWarpThreads);
+  return best.expert;
+}
+
+// Computes: the chosen experts and all weights of one row (`model.md` 7.1).
+// Layout: a warp per row; lane l holds routed experts l, l + 32, ... and then weight l of the chosen and shared.
+// Roles: all lanes alike. Synchronisation: warp shuffles only.
+// Budget: E + S floats in, latency bound: K rounds of five shuffles.
+__global__ void __launch_bounds__(kWarps* kWarpThreads) route_kernel(RouteProblem p) {
+  const int row = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / kWarpThreads;
+  const int lane = static_cast<int>(threadIdx.x % kWarpThreads);
+  if (row >= p.num_rows) return;
+  const float* const logits = p.logits + row * p.logits_stride;
+  float score[kPerLane];
+  load_scores(p, logits, lane, score);
+
+  unsigned taken = 0;
+  int mine = lane < p.chosen + p.shared ? p.routed + lane - p.chosen : 0;  // right for the shared ones
+  for (int k = 0; k < p.chosen; ++k) {
+    const int expert = take_best(p, lane, score, taken);
+    if (lane == k) {
+      mine = expert;
+      p.experts[row * p.experts_stride + k] = expert;
+    }
+  }
+  const bool member = lane < p.chosen + p.shared;
+  const float own = member ? log_sigmoid(logits[mine]) : -INFINITY;
+  const float largest = warp_max(own);
+  const float sum = warp_sum(member ? expf(own - largest) : 0.0F);
+  if (member) {
+    const float weight = expf(own - (largest + logf(sum)));
+    p.weights[row * p.weights_stride + lane] = weight * (p.route_scale * *p.global_scale);
+  }
+}
+
+}  // namespace
+
+void route(const ops::RouteArgs& args, const Launch& launch) {
+  const auto num_rows = static_cast<int>(args.logits.rows());
+  const auto routed = static_cast<int>(args.bias.rows());
+  const auto chosen = static_cast<int>(args.experts.shape[1]);
+  const auto shared = static_cast<int>(args.logits.shape[1]) - routed;
+  INK_CHECK(routed <= kMaxExperts && chosen + shared <= kWarpThreads, "at most 256 routed experts, 32 weights a row");
+  if (num_rows == 0) return;
+  const RouteProblem problem{args.logits.as<float>(),
+                             args.logits.row_stride,
+                             args.bias.as<float>(),
+                             args.global_scale.as<float>(),
+                             args.route_scale,
+                             args.experts.as<std::int32_t>(),
+                             args.experts.row_stride,
+                             args.weights.as<float>(),
+                             args.weights.row_stride,
+                             num_rows,
+                             routed,
+                             shared,
+                             chosen};
+  route_kernel<<<static_cast<unsigned>(ceil_div(num_rows, kWarps)), kWarps * kWarpThreads, 0, launch.stream>>>(problem);
+  check_launch();
+}
+
+}  // namespace inkstone::cuda

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations that treat rows one by one: embed, norm, elementwise, copy, quant.
+#include "tests/conformance/rig.h"
+
+namespace inkstone::conformance {
+namespace {
+
+class RowOps : public Conformance {};
+INK_CONFORMANCE(RowOps);
+
+// f32 arithmetic on both sides differs by some units of 2^-24; the result is rounded once to BF16.
+constexpr float kSumNoise = 1e-5F;
+
+TEST_P(RowOps, AddRoundsTheSumOnce) {
+  Random random(1);
+  for (const std::int64_t rows : {1, 3, 130}) {
+    HostTensor x = random.tensor(activation(), {rows, 384});
+    HostTensor y = random.tensor(activation(), {rows, 384});
+    HostTensor results[2];
+    for (Side* side : {&reference(), &subject()}) {
+      const TensorView out = side->put(x);
+      side->backend().add({out, side->put(y), out}, side->stream());  // out aliases x
+      results[side == &subject()] = side->get(out);
+    }
+    EXPECT_TRUE(same_bits(results[1], results[0]));
+  }
+}
+
+TEST_P(RowOps, LogScaleTouchesOnlyColumnsOfItsView) {
+  Random random(2);
+  HostTensor x = random.tensor(activation(), {5, 256});
+  HostTensor position(ScalarType::kI32, {5});
+  const float places[] = {0, 1022, 1023, 131071, 1048575};
+  for (int i = 0; i < 5; ++i) position.set(i, places[i]);
+  HostTensor results[2];
+  for (Side* side : {&reference(), &subject()}) {
+    const TensorView whole = side->put(x);
+    side->backend().log_scale({whole.columns_at(64, 128), side->put(position), 1024, 0.1F}, side->stream());
+    results[side == &subject()] = side->get(whole);
+  }
+  EXPECT_TRUE(near(results[1], results[0], kBf16Rounding, 0));
+  for (int row = 0; row < 5; ++row) EXPECT_EQ(results[1].at(row * 256 + 63), x.at(row * 256 + 63));
+}
+
+TEST_P(RowOps, GeluIsTheExactOne) {
+  Random random(3);
+  HostTensor x = random.tensor(activation(), {7, 320}, 2);
+  HostTensor results[2];
+  for (Side* side : {&reference(), &subject()}) {
+    const TensorView out = side->put(x);
+    side->backend().gelu({out}, side->stream());
+    results[side == &subject()] = side->get(out);
+  }
+  EXPECT_TRUE(near(results[1], results[0], kBf16Rounding, kSumNoise));
+}
+
+TEST_P(RowOps, RmsNormAgreesForEveryWidthOfTheFamily) {
+  Random random(4);
+  for (const std::int64_t width : {128, 320, 1024, 1032, 4096, 6144}) {
+    HostTensor x = random.tensor(activation(), {9, width}, 3);
+    HostTensor weight = random.tensor(ScalarType::kBF16, {width});
+    HostTensor results[2];
+    for (Side* side : {&reference(), &subject()}) {
+      const TensorView out = side->put(x);
+      side->backend().rms_norm({out, side->put(weight), out, 1e-6F}, side->stream());
+      results[side == &subject()] = side->get(out);
+    }
+    EXPECT_TRUE(near(results[1], results[0], kBf16Rounding, kSumNoise)) << width;
+  }
+}
+
+TEST_P(RowOps, RmsNormOfHeadsInsideWiderRows) {
+  Random random(5);
+  HostTensor x = random.tensor(activation(), {6, 1024});
+  HostTensor weight = random.tensor(ScalarType::kBF16, {128});
+  HostTensor results[2];
+  for (Side* side : {&reference(), &subject()}) {
+    const TensorView whole = side->put(x);
+    const TensorView heads = whole.columns_at(256, 512).reshaped({6, 4, 128});
+    side->backend().rms_norm({heads, side->put(weight), heads, 1e-6F}, side->stream());
+    results[side == &subject()] = side->get(whole);
+  }
+  EXPECT_TRUE(near(results[1], results[0], kBf16Rounding, kSumNoise));
+}
+
+TEST_P(RowOps, EmbedCopiesRows) {
+  Random random(6);
+  HostTensor table = random.tensor(ScalarType::kBF16, {50, 128});
+  HostTensor ids = random.integers({33}, 50);
+  HostTensor out(activation(), {33, 128});
+  HostTensor results[2];
+  for (Side* side : {&reference(), &subject()}) {
+    const TensorView to = side->put(out);
+    side->backend().embed({side->put(ids), side->put(table), to}, side->stream());
+    results[side == &subject()] = side->get(to);
+  }
+  EXPECT_TRUE(same_bits(results[1], results[0]));
+}
+
+TEST_P(RowOps, EmbedSumAddsOneRowPerColumn) {
+  Random random(7);
+  HostTensor table = random.tensor(ScalarType::kBF16, {80 * 16, 128});
+  HostTensor levels = random.integers({5, 80}, 16);
+  HostTensor out(activation(), {5, 128});
+  HostTensor results[2];
+  for (Side* side : {&reference(), &subject()}) {
+    const TensorView to = side->put(out);
+    side->backend().embed_sum({side->put(levels), side->put(table), to, 16}, side->stream());
+    results[side == &subject()] = side->get(to);
+  }
+  EXPECT_TRUE(near(results[1], results[0], kBf16Rounding, 1e-4F));
+}
+
+TEST_P(RowOps, MovedRowsConvertAndSkipNegativeIndices) {
+  Random random(8);
+  for (const ScalarType from : {ScalarType::kF32, ScalarType::kBF16}) {
+    for (const std::int64_t width : {75, 128}) {
+      HostTensor x = random.tensor(from, {6, width});
+      HostTensor index(ScalarType::kI32, {6});
+      const float places[] = {3, -1, 0, 5, 1, -1};
+      for (int i = 0; i < 6; ++i) index.set(i, places[i]);
+      HostTensor target = random.tensor(activation(), {6, width});
+      HostTensor gathered[2];
+      HostTensor scattered[2];
+      for (Side* side : {&reference(), &subject()}) {
+        const TensorView source = side->put(x);
+        const TensorView rows = side->put(index);
+        const TensorView to = side->put(target);
+        side->backend().gather_rows({source, rows, to}, side->stream());
+        gathered[side == &subject()] = side->get(to);
+        const TensorView back = side->put(target);
+        side->backend().scatter_rows({source, rows, back}, side->stream());
+        scattered[side == &subject()] = side->get(back);
+      }
+      EXPECT_TRUE(same_bits(gathered[1], gathered[0]));
+      EXPECT_TRUE(same_bits(scattered[1], scattered[0]));
+    }
+  }
+}
+
+TEST_P(RowOps, RoundingToNvfp4IsBitwise) {
+  Random random(9);
+  for (const float deviation : {1e-6F, 0.05F, 1.0F, 100.0F}) {
+    HostTensor x = random.tensor(activation(), {17, 256}, deviation);
+    for (int i = 0; i < 16; ++i) x.set(i, 0);  // a block of zeros
+    HostTensor amax(ScalarType::kBF16, {1});
+    amax.set(0, 6);
+    HostTensor results[2];
+    for (Side* side : {&reference(), &subject()}) {
+      const TensorView out = side->put(x);
+      side->backend().round_nvfp4({out, side->put(amax), out}, side->stream());
+      results[side == &subject()] = side->get(out);
+    }
+    EXPECT_TRUE(near(results[1], results[0], 0, 0)) << deviation;
+  }
+}
+
+}  // namespace
+}  // namespace inkstone::conformance
