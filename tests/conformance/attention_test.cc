@@ -29,7 +29,8 @@ struct Problem {
   HostRows rows;
   HostState state;
 
-  Problem(Random& random, const Kind& geometry, const std::vector<Span>& batch, ScalarType type, std::int64_t padding = 0)
+  Problem(Random& random, const Kind& geometry, const std::vector<Span>& batch, ScalarType type,
+          std::int64_t padding = 0)
       : kind(geometry), spans(batch), rows(batch, padding), state(make_state(random, geometry, batch, type)) {
     const std::int64_t total = rows.row_sequence.size();
     // Scores: q . k / 128 has deviation 128^-1/2 * 3 * 3, the bias about 1: both decide.
@@ -40,11 +41,13 @@ struct Problem {
     rel_proj = random.tensor(ScalarType::kBF16, {kFeatures, kind.extent}, 0.3F);
   }
 
-  static HostState make_state(Random& random, const Kind& kind, const std::vector<Span>& batch, ScalarType type) {
+  static HostState make_state(Random& random, const Kind& kind, const std::vector<Span>& batch,
+                              ScalarType type) {
     std::int64_t longest = 0;
     for (const Span& span : batch) longest = std::max(longest, span.first + span.rows);
     const std::int64_t ring = kind.window > 0 ? kind.window + 64 : 0;
-    HostState state(random, type, static_cast<std::int64_t>(batch.size()), longest, ring, {kind.kv_heads, 2, kHead});
+    HostState state(random, type, static_cast<std::int64_t>(batch.size()), longest, ring,
+                    {kind.kv_heads, 2, kHead});
     for (std::size_t s = 0; s < batch.size(); ++s) {
       const std::int64_t oldest = kind.window > 0 ? batch[s].first - kind.window + 1 : 0;
       state.fill(random, static_cast<std::int64_t>(s), oldest, batch[s].first, 2);
@@ -75,18 +78,20 @@ HostTensor run(Side& side, Problem& p, std::int64_t step_rows) {
   return out;
 }
 
-// Weights of the softmax are rounded to BF16 (2^-9 each, about |v| = 1), the result once more; the bias may be rounded
-// or not (2^-9 of about 1 in the exponent). The weights sum to one: 0.02 bounds all of it.
+// Weights of the softmax are rounded to BF16 (2^-9 each, about |v| = 1), the result once more; the bias may
+// be rounded or not (2^-9 of about 1 in the exponent). The weights sum to one: 0.02 bounds all of it.
 constexpr float kAttentionNoise = 0.02F;
 
 TEST_P(Attention, AgreesForStepsAtEveryBorder) {
   Random random(1);
   for (const Kind& kind : {kGlobal, kSliding, kMiniGlobal, kMiniSliding}) {
-    for (const std::int64_t length : {1, 2, 64, 65, 127, 128, 129, 255, 256, 257, 511, 512, 513, 1023, 1024, 1025, 1537}) {
+    for (const std::int64_t length :
+         {1, 2, 64, 65, 127, 128, 129, 255, 256, 257, 511, 512, 513, 1023, 1024, 1025, 1537}) {
       for (const std::int64_t rows : {1, 2, 9, 16}) {
         if (rows > length) continue;
         Problem problem(random, kind, {{length - rows, rows}}, activation());
-        EXPECT_TRUE(near(run(subject(), problem, rows), run(reference(), problem, rows), kBf16Rounding, kAttentionNoise))
+        EXPECT_TRUE(near(run(subject(), problem, rows), run(reference(), problem, rows), kBf16Rounding,
+                         kAttentionNoise))
             << rows << " rows of " << length << ", window " << kind.window;
         subject().forget();
       }
@@ -97,18 +102,21 @@ TEST_P(Attention, AgreesForStepsAtEveryBorder) {
 TEST_P(Attention, AgreesForPrefillWithOlderKeys) {
   Random random(2);
   for (const Kind& kind : {kGlobal, kSliding, kMiniGlobal, kMiniSliding}) {
-    for (const auto& spans : {std::vector<Span>{{0, 1}}, std::vector<Span>{{0, 64}}, std::vector<Span>{{0, 129}},
-                              std::vector<Span>{{127, 128}}, std::vector<Span>{{1000, 65}}, std::vector<Span>{{530, 200}},
-                              std::vector<Span>{{0, 128}, {0, 128}}, std::vector<Span>{{256, 137}, {0, 64}, {5, 1}}}) {
+    for (const auto& spans :
+         {std::vector<Span>{{0, 1}}, std::vector<Span>{{0, 64}}, std::vector<Span>{{0, 129}},
+          std::vector<Span>{{127, 128}}, std::vector<Span>{{1000, 65}}, std::vector<Span>{{530, 200}},
+          std::vector<Span>{{0, 128}, {0, 128}}, std::vector<Span>{{256, 137}, {0, 64}, {5, 1}}}) {
       Problem problem(random, kind, spans, activation(), 3);
-      EXPECT_TRUE(near(run(subject(), problem, 0), run(reference(), problem, 0), kBf16Rounding, kAttentionNoise))
+      EXPECT_TRUE(
+          near(run(subject(), problem, 0), run(reference(), problem, 0), kBf16Rounding, kAttentionNoise))
           << "first " << spans[0].first << " rows " << spans[0].rows << ", window " << kind.window;
       subject().forget();
     }
   }
 }
 
-// v is one at one key and zero elsewhere, q is zero: the output is the softmax of the bias alone, at that distance.
+// v is one at one key and zero elsewhere, q is zero: the output is the softmax of the bias alone, at that
+// distance.
 TEST_P(Attention, ReadsTheBiasOfEveryDistance) {
   Random random(3);
   const std::int64_t length = 1200;
@@ -120,11 +128,12 @@ TEST_P(Attention, ReadsTheBiasOfEveryDistance) {
     for (std::int64_t position = 0; position < length - 1; ++position) {
       const std::int64_t row = ops::row_index(state, 0, position);
       for (std::int64_t d = 0; d < kHead; ++d) {
-        problem.state.storage.set((row * 2 + 1) * kHead + d, position == length - 1 - distance ? 1000.0F : 0.0F);
+        problem.state.storage.set((row * 2 + 1) * kHead + d,
+                                  position == length - 1 - distance ? 1000.0F : 0.0F);
       }
     }
-    // Weights of single keys are about 1/1200 of the whole, and vary by factors with the bias: a bias of a neighbouring
-    // distance would be off by far more than this.
+    // Weights of single keys are about 1/1200 of the whole, and vary by factors with the bias: a bias of a
+    // neighbouring distance would be off by far more than this.
     EXPECT_TRUE(near(run(subject(), problem, 1), run(reference(), problem, 1), 0.03F, 1e-5F)) << distance;
     EXPECT_TRUE(near(run(subject(), problem, 0), run(reference(), problem, 0), 0.03F, 1e-5F)) << distance;
   }
@@ -154,7 +163,8 @@ TEST_P(Attention, ASequencesBitsAreItsOwn) {
                       part->bytes.size());
         }
         const std::int64_t entries = all.state.table.size() / static_cast<std::int64_t>(spans.size());
-        one.state.table = kind.window > 0 ? HostTensor(ScalarType::kI32, {1}) : HostTensor(ScalarType::kI32, {1, entries});
+        one.state.table =
+            kind.window > 0 ? HostTensor(ScalarType::kI32, {1}) : HostTensor(ScalarType::kI32, {1, entries});
         std::memcpy(one.state.table.bytes.data(), all.state.table.bytes.data() + s * entries * 4,
                     one.state.table.bytes.size());
         const HostTensor out = run(subject(), one, step ? rows : 0);
@@ -175,11 +185,12 @@ TEST_P(Attention, StoresKeysAndValuesWhereTheStateRuleSays) {
   for (const Kind& kind : {kGlobal, kSliding, kMiniSliding}) {
     Problem problem(random, kind, {{60, 70}, {0, 1}, {190, 300}}, activation(), 2);
     HostTensor stored[2];
-    for (Side* side : {&reference(), &subject()}) {
+    for (const int which : {0, 1}) {
+      Side* const side = which == 0 ? &reference() : &subject();
       const ops::StoreKvArgs args{side->put(problem.k), side->put(problem.v), problem.rows.put(*side),
                                   problem.state.put(*side)};
       side->backend().store_kv(args, side->stream());
-      stored[side == &subject()] = side->get(args.state.storage);
+      stored[which] = side->get(args.state.storage);
     }
     EXPECT_TRUE(same_bits(stored[1], stored[0]));
   }

@@ -16,7 +16,8 @@ struct Result {
 
 Result run(Side& side, HostTensor& x, HostTensor& weight, HostRows& rows, HostState& state) {
   HostTensor poison(x.type, x.shape);
-  const ops::ShortConvArgs args{side.put(x), side.put(weight), rows.put(side), state.put(side), side.put(poison)};
+  const ops::ShortConvArgs args{side.put(x), side.put(weight), rows.put(side), state.put(side),
+                                side.put(poison)};
   side.backend().short_conv(args, side.stream());
   return {side.get(args.out), side.get(args.state.storage)};
 }
@@ -66,7 +67,8 @@ TEST_P(ShortConv, ChunksGiveTheBitsOfTheWhole) {
       HostRows rows({{begin, count}});
       Result result = run(subject(), part, weight, rows, state);
       state.storage = result.storage;
-      EXPECT_EQ(std::memcmp(result.out.bytes.data(), expected.bytes.data() + offset, result.out.bytes.size()), 0)
+      EXPECT_EQ(std::memcmp(result.out.bytes.data(), expected.bytes.data() + offset, result.out.bytes.size()),
+                0)
           << "chunk " << chunk << " at " << begin;
     }
   }

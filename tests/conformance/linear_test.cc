@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with weights as stored: agreement with the reference, and the contract that a row's bits are its own.
+// Products with weights as stored: agreement with the reference, and the contract that a row's bits are its
+// own.
 #include <cmath>
 
 #include "tests/conformance/rig.h"
@@ -10,8 +11,9 @@ namespace {
 class Linear : public Conformance {};
 INK_CONFORMANCE(Linear);
 
-// Inputs are normal, weights have deviation 1 / sqrt(K): outputs are about 1. Two orders of a sum of K products in f32
-// differ by at most K * 2^-24 * sum |w x|, and sum |w x| is below 1.2 sqrt(K); in practice far less.
+// Inputs are normal, weights have deviation 1 / sqrt(K): outputs are about 1. Two orders of a sum of K
+// products in f32 differ by at most K * 2^-24 * sum |w x|, and sum |w x| is below 1.2 sqrt(K); in practice
+// far less.
 float noise(std::int64_t columns) { return std::sqrt(static_cast<float>(columns)) * 1e-6F; }
 
 struct Case {
@@ -19,36 +21,47 @@ struct Case {
   std::vector<std::int64_t> outputs;
 };
 
-HostTensor run(Side& side, HostTensor& x, std::vector<HostBank>& weights, ScalarType out_type, float alpha,
-               HostTensor* out_scale, std::int64_t step_rows) {
+struct Call {
+  ScalarType out_type = ScalarType::kBF16;
+  float alpha = 1;
+  HostTensor* out_scale = nullptr;
+  std::int64_t step_rows = 0;
+};
+
+HostTensor run(Side& side, HostTensor& x, std::vector<HostBank>& weights, const Call& call) {
   std::vector<MatrixBank> banks;
   std::int64_t width = 0;
   for (HostBank& weight : weights) {
     banks.push_back(side.put(weight));
     width += weight.bank.rows;
   }
-  HostTensor poison(out_type, {x.shape[0], width});
-  ops::LinearArgs args{.x = side.put(x), .weights = banks, .out = side.put(poison), .alpha = alpha,
-                       .step_rows = step_rows};
-  if (out_scale != nullptr) args.out_scale = side.put(*out_scale);
+  HostTensor poison(call.out_type, {x.shape[0], width});
+  ops::LinearArgs args{.x = side.put(x),
+                       .weights = banks,
+                       .out = side.put(poison),
+                       .alpha = call.alpha,
+                       .step_rows = call.step_rows};
+  if (call.out_scale != nullptr) args.out_scale = side.put(*call.out_scale);
   side.backend().linear(args, side.stream());
   return side.get(args.out);
 }
 
 TEST_P(Linear, AgreesForRowsAroundEveryTile) {
   Random random(1);
-  for (const Case& shape : {Case{1, 128, {64}}, Case{7, 64, {40}}, Case{8, 96, {18, 16}}, Case{9, 128, {512, 256, 256, 64}},
-                            Case{33, 256, {258}}, Case{129, 320, {72}}, Case{2, 6144, {768, 128, 128, 128}}}) {
+  for (const Case& shape :
+       {Case{1, 128, {64}}, Case{7, 64, {40}}, Case{8, 96, {18, 16}}, Case{9, 128, {512, 256, 256, 64}},
+        Case{33, 256, {258}}, Case{129, 320, {72}}, Case{2, 6144, {768, 128, 128, 128}}}) {
     std::vector<HostBank> weights;
     for (const std::int64_t rows : shape.outputs) {
-      weights.push_back(random.bf16_bank(1, rows, shape.columns, 1 / std::sqrt(static_cast<float>(shape.columns))));
+      weights.push_back(
+          random.bf16_bank(1, rows, shape.columns, 1 / std::sqrt(static_cast<float>(shape.columns))));
     }
     HostTensor x = random.tensor(activation(), {shape.rows, shape.columns});
     for (const ScalarType out : {activation(), ScalarType::kF32}) {
-      const HostTensor expected = run(reference(), x, weights, out, 0.5F, nullptr, 0);
+      const HostTensor expected = run(reference(), x, weights, {out, 0.5F, nullptr, 0});
       const float rounding = out == ScalarType::kF32 ? 0 : kBf16Rounding;
       for (const std::int64_t step_rows : {std::int64_t{0}, shape.rows}) {
-        EXPECT_TRUE(near(run(subject(), x, weights, out, 0.5F, nullptr, step_rows), expected, rounding,
+        EXPECT_TRUE(near(run(subject(), x, weights, {out, 0.5F, nullptr, step_rows}), expected, rounding,
                          noise(shape.columns)))
             << shape.rows << " x " << shape.columns << " step " << step_rows;
       }
@@ -62,8 +75,8 @@ TEST_P(Linear, TakesInputsAndWeightsOfAnyWidth) {
     std::vector<HostBank> weights;
     weights.push_back(random.bf16_bank(1, 128, columns, 0.1F));
     HostTensor x = random.tensor(activation(), {11, columns});
-    EXPECT_TRUE(near(run(subject(), x, weights, activation(), 1, nullptr, 0),
-                     run(reference(), x, weights, activation(), 1, nullptr, 0), kBf16Rounding, 1e-5F));
+    EXPECT_TRUE(near(run(subject(), x, weights, {activation(), 1, nullptr, 0}),
+                     run(reference(), x, weights, {activation(), 1, nullptr, 0}), kBf16Rounding, 1e-5F));
   }
 }
 
@@ -75,8 +88,8 @@ TEST_P(Linear, ScalesByANumberInDeviceMemory) {
   for (const ScalarType type : {ScalarType::kF32, ScalarType::kBF16}) {
     HostTensor scale(type, {1});
     scale.set(0, 1.75F);
-    EXPECT_TRUE(near(run(subject(), x, weights, activation(), 1, &scale, 0),
-                     run(reference(), x, weights, activation(), 1, &scale, 0), kBf16Rounding, 1e-4F));
+    EXPECT_TRUE(near(run(subject(), x, weights, {activation(), 1, &scale, 0}),
+                     run(reference(), x, weights, {activation(), 1, &scale, 0}), kBf16Rounding, 1e-4F));
   }
 }
 
@@ -87,8 +100,9 @@ TEST_P(Linear, DecodesNvfp4AsTheCheckpointSays) {
     weights.push_back(random.nvfp4_bank(1, 80, columns, 1 / std::sqrt(static_cast<float>(columns))));
     for (const std::int64_t rows : {1, 9, 40}) {
       HostTensor x = random.tensor(activation(), {rows, columns});
-      EXPECT_TRUE(near(run(subject(), x, weights, activation(), 1, nullptr, rows),
-                       run(reference(), x, weights, activation(), 1, nullptr, rows), kBf16Rounding, noise(columns)))
+      EXPECT_TRUE(near(run(subject(), x, weights, {activation(), 1, nullptr, rows}),
+                       run(reference(), x, weights, {activation(), 1, nullptr, rows}), kBf16Rounding,
+                       noise(columns)))
           << columns << " columns, " << rows << " rows";
     }
   }
@@ -103,11 +117,12 @@ TEST_P(Linear, ARowsBitsAreItsOwn) {
     const std::int64_t most = 257;
     HostTensor x = random.tensor(activation(), {most, 384});
     for (const bool step : {true, false}) {
-      const HostTensor all = run(subject(), x, weights, ScalarType::kF32, 1, nullptr, step ? most : 0);
+      const HostTensor all = run(subject(), x, weights, {ScalarType::kF32, 1, nullptr, step ? most : 0});
       for (const std::int64_t rows : {1, 2, 7, 8, 9, 16, 31, 32, 64, 129, 256}) {
         HostTensor part(activation(), {rows, 384});
         std::memcpy(part.bytes.data(), x.bytes.data(), part.bytes.size());
-        const HostTensor some = run(subject(), part, weights, ScalarType::kF32, 1, nullptr, step ? rows : 0);
+        const HostTensor some =
+            run(subject(), part, weights, {ScalarType::kF32, 1, nullptr, step ? rows : 0});
         EXPECT_EQ(std::memcmp(some.bytes.data(), all.bytes.data(), some.bytes.size()), 0)
             << rows << (step ? " step" : " prefill") << " rows";
       }
@@ -121,21 +136,22 @@ INK_CONFORMANCE(GatedLinear);
 HostTensor run_gated(Side& side, HostTensor& x, HostBank& fused, std::int64_t step_rows) {
   const MatrixBank both = side.put(fused);
   HostTensor poison(x.type, {x.shape[0], fused.bank.rows / 2});
-  const ops::GatedLinearArgs args{side.put(x), {both.every(2, 0), both.every(2, 1)}, side.put(poison), step_rows};
+  const ops::GatedLinearArgs args{
+      side.put(x), {both.every(2, 0), both.every(2, 1)}, side.put(poison), step_rows};
   side.backend().gated_linear(args, side.stream());
   return side.get(args.out);
 }
 
-// Products are rounded to BF16 before silu: where the two sides round a product differently, the result differs by
-// one rounding more.
+// Products are rounded to BF16 before silu: where the two sides round a product differently, the result
+// differs by one rounding more.
 TEST_P(GatedLinear, AgreesOnInterleavedHalves) {
   Random random(6);
   for (const std::int64_t columns : {128, 1024}) {
     HostBank fused = random.bf16_bank(1, 2 * 136, columns, 1 / std::sqrt(static_cast<float>(columns)));
     for (const std::int64_t rows : {1, 8, 9, 50}) {
       HostTensor x = random.tensor(activation(), {rows, columns});
-      EXPECT_TRUE(near(run_gated(subject(), x, fused, 0), run_gated(reference(), x, fused, 0), 3 * kBf16Rounding,
-                       noise(columns)));
+      EXPECT_TRUE(near(run_gated(subject(), x, fused, 0), run_gated(reference(), x, fused, 0),
+                       3 * kBf16Rounding, noise(columns)));
     }
   }
 }

@@ -18,7 +18,8 @@ Routed route(Side& side, HostTensor& logits, HostTensor& bias, std::int64_t chos
   scale.set(0, 1.25F);
   HostTensor experts(ScalarType::kI32, {logits.shape[0], chosen});
   HostTensor weights(ScalarType::kF32, {logits.shape[0], chosen + logits.shape[1] - bias.shape[0]});
-  const ops::RouteArgs args{side.put(logits), side.put(bias), side.put(scale), 8.0F, side.put(experts), side.put(weights)};
+  const ops::RouteArgs args{side.put(logits),  side.put(bias),   side.put(scale), 8.0F,
+                            side.put(experts), side.put(weights)};
   side.backend().route(args, side.stream());
   return {side.get(args.experts), side.get(args.weights)};
 }
@@ -119,13 +120,15 @@ constexpr float kHiddenNoise = 0.02F;
 
 TEST_P(Moe, AgreesForBf16AndNvfp4) {
   Random random(2);
-  for (const Sizes& sizes : {Sizes{1, 128, 64, 16, 4, false}, Sizes{1, 128, 64, 16, 4, true}, Sizes{9, 256, 128, 16, 4, true},
-                             Sizes{70, 128, 64, 16, 4, true}, Sizes{33, 256, 384, 40, 6, false}}) {
+  for (const Sizes& sizes :
+       {Sizes{1, 128, 64, 16, 4, false}, Sizes{1, 128, 64, 16, 4, true}, Sizes{9, 256, 128, 16, 4, true},
+        Sizes{70, 128, 64, 16, 4, true}, Sizes{33, 256, 384, 40, 6, false}}) {
     Mixture mixture = make_mixture(random, sizes, activation());
     const HostTensor expected = run(reference(), mixture, 0);
     for (const std::int64_t step_rows : {std::int64_t{0}, sizes.rows}) {
       EXPECT_TRUE(near(run(subject(), mixture, step_rows), expected, 2 * kBf16Rounding, kHiddenNoise))
-          << sizes.rows << " rows, " << sizes.width << " x " << sizes.hidden << (sizes.quantised ? " NVFP4" : " BF16");
+          << sizes.rows << " rows, " << sizes.width << " x " << sizes.hidden
+          << (sizes.quantised ? " NVFP4" : " BF16");
     }
   }
 }
@@ -142,8 +145,8 @@ TEST_P(Moe, GivesZerosToRowsWithoutExperts) {
 TEST_P(Moe, RoundsInputsOfQuantisedProductsWhenAsked) {
   Random random(4);
   Mixture mixture = make_mixture(random, {6, 128, 64, 16, 4, true}, activation());
-  // A hidden value on the border of two FP4 numbers can fall either way: a step of up to a sixth of the block's
-  // largest, in one of 64 terms.
+  // A hidden value on the border of two FP4 numbers can fall either way: a step of up to a sixth of the
+  // block's largest, in one of 64 terms.
   EXPECT_TRUE(near(run(subject(), mixture, 0, true), run(reference(), mixture, 0, true), 0.05F, 0.15F));
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr float kRepresentative = 448;  // the largest E4M3 number
 
-std::shared_ptr<ops::Backend> make(const std::string& name) {
+std::shared_ptr<ops::Backend> make([[maybe_unused]] const std::string& name) {
 #if INKSTONE_HAS_CUDA
   if (name == "cuda") {
     auto made = cuda::make_backend(0);
@@ -95,7 +95,8 @@ HostBank Random::nvfp4_bank(std::int64_t banks, std::int64_t rows, std::int64_t 
   // Every scale from zero and the subnormals up to the largest; no NaN, no negative.
   for (std::byte& scale : made.scales.bytes) scale = static_cast<std::byte>(below(0x7f));
   made.scale2 = HostTensor(ScalarType::kF32, {banks});
-  for (std::int64_t i = 0; i < banks; ++i) made.scale2.set(i, deviation / kRepresentative * (1 + std::abs(normal(1))));
+  for (std::int64_t i = 0; i < banks; ++i)
+    made.scale2.set(i, deviation / kRepresentative * (1 + std::abs(normal(1))));
   made.input_amax = HostTensor(ScalarType::kBF16, {1});
   made.input_amax.set(0, 4);
   MatrixBank& bank = made.bank;
@@ -129,10 +130,11 @@ MatrixBank Side::put(HostBank& host) {
   MatrixBank bank = host.bank;
   bank.data = copy_of(host.values.bytes.data(), host.values.bytes.size());
   if (bank.quantised()) {
-    bank.scales = reinterpret_cast<const std::uint8_t*>(copy_of(host.scales.bytes.data(), host.scales.bytes.size()));
+    bank.scales =
+        reinterpret_cast<const std::uint8_t*>(copy_of(host.scales.bytes.data(), host.scales.bytes.size()));
     bank.scale2 = reinterpret_cast<const float*>(copy_of(host.scale2.bytes.data(), host.scale2.bytes.size()));
-    bank.input_amax =
-        reinterpret_cast<const BFloat16*>(copy_of(host.input_amax.bytes.data(), host.input_amax.bytes.size()));
+    bank.input_amax = reinterpret_cast<const BFloat16*>(
+        copy_of(host.input_amax.bytes.data(), host.input_amax.bytes.size()));
   }
   return bank;
 }
@@ -141,8 +143,8 @@ HostTensor Side::get(const TensorView& view) {
   HostTensor host(view.type, view.shape);
   const std::int64_t row_bytes = view.row_elements() * size_bytes(view.type);
   for (std::int64_t i = 0; i < view.rows(); ++i) {
-    backend_->download(host.bytes.data() + i * row_bytes, view.data + i * view.row_stride * size_bytes(view.type),
-                       row_bytes, *stream_);
+    backend_->download(host.bytes.data() + i * row_bytes,
+                       view.data + i * view.row_stride * size_bytes(view.type), row_bytes, *stream_);
     if (view.contiguous()) {
       backend_->download(host.bytes.data(), view.data, view.bytes(), *stream_);
       break;
@@ -172,7 +174,8 @@ Side& side(const std::string& name) {
   return found->second;
 }
 
-// The reference as its own subject runs in BF16, so that the tests themselves are tested where there is no GPU.
+// The reference as its own subject runs in BF16, so that the tests themselves are tested where there is no
+// GPU.
 ScalarType activation_of(const std::string& name) {
   return name == "cpu" ? ScalarType::kF32 : ScalarType::kBF16;
 }
@@ -183,14 +186,16 @@ ScalarType activation_of(const std::string& name) {
   std::string first;
   for (std::int64_t i = 0; i < a.size(); ++i) {
     if (std::abs(a.at(i) - b.at(i)) <= relative * std::abs(b.at(i)) + absolute) continue;
-    if (wrong++ == 0) first = fmt::format("element {} of {}: {} instead of {}", i, to_string(a.shape), a.at(i), b.at(i));
+    if (wrong++ == 0)
+      first = fmt::format("element {} of {}: {} instead of {}", i, to_string(a.shape), a.at(i), b.at(i));
   }
   if (wrong == 0) return ::testing::AssertionSuccess();
   return ::testing::AssertionFailure() << first << ", " << wrong << " wrong of " << a.size();
 }
 
 ::testing::AssertionResult same_bits(const HostTensor& a, const HostTensor& b) {
-  if (!(a.shape == b.shape) || a.type != b.type) return ::testing::AssertionFailure() << "shapes or types differ";
+  if (!(a.shape == b.shape) || a.type != b.type)
+    return ::testing::AssertionFailure() << "shapes or types differ";
   const auto width = static_cast<std::size_t>(size_bytes(a.type));
   for (std::int64_t i = 0; i < a.size(); ++i) {
     const std::size_t at = static_cast<std::size_t>(i) * width;

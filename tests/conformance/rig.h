@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/conformance/rig.h - one operation on two backends, the reference and a subject, over the same random inputs.
+// tests/conformance/rig.h - one operation on two backends, the reference and a subject, over the same random
+// inputs.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +18,8 @@
 
 namespace inkstone::conformance {
 
-// A tensor that owns host memory. Uninitialised memory is all ones: NaN in every floating type, -1 in integers.
+// A tensor that owns host memory. Uninitialised memory is all ones: NaN in every floating type, -1 in
+// integers.
 struct HostTensor {
   std::vector<std::byte> bytes;
   ScalarType type = ScalarType::kF32;
@@ -41,7 +43,9 @@ class Random {
  public:
   explicit Random(std::uint64_t seed) : engine_(seed) {}
   float normal(float deviation) { return std::normal_distribution<float>(0, deviation)(engine_); }
-  std::int64_t below(std::int64_t limit) { return std::uniform_int_distribution<std::int64_t>(0, limit - 1)(engine_); }
+  std::int64_t below(std::int64_t limit) {
+    return std::uniform_int_distribution<std::int64_t>(0, limit - 1)(engine_);
+  }
 
   HostTensor tensor(ScalarType type, Shape shape, float deviation = 1);
   HostTensor integers(Shape shape, std::int64_t limit);
@@ -84,13 +88,14 @@ Side& side(const std::string& name);
 // The number type in which a backend's activations are compared with the reference.
 ScalarType activation_of(const std::string& name);
 
-// |a - b| <= relative * |b| + absolute at every element, b being the reference; the message names the first that
-// differs. NaN never passes.
+// |a - b| <= relative * |b| + absolute at every element, b being the reference; the message names the first
+// that differs. NaN never passes.
 ::testing::AssertionResult near(const HostTensor& a, const HostTensor& b, float relative, float absolute);
 // The same bytes; the message names the first element that differs.
 ::testing::AssertionResult same_bits(const HostTensor& a, const HostTensor& b);
 
-// Rounding of one result to BF16 (half a unit in the last of 8 bits), twice: either side may round the other way.
+// Rounding of one result to BF16 (half a unit in the last of 8 bits), twice: either side may round the other
+// way.
 inline constexpr float kBf16Rounding = 1.0F / 128;
 
 // A test of one operation of each backend that is present.
@@ -105,8 +110,9 @@ class Conformance : public ::testing::TestWithParam<std::string> {
   }
 };
 
-#define INK_CONFORMANCE(suite)                                                                                    \
-  INSTANTIATE_TEST_SUITE_P(Backends, suite, ::testing::ValuesIn(::inkstone::conformance::present_backends()), \
+#define INK_CONFORMANCE(suite)                                                               \
+  INSTANTIATE_TEST_SUITE_P(Backends, suite,                                                  \
+                           ::testing::ValuesIn(::inkstone::conformance::present_backends()), \
                            [](const auto& info) { return info.param; })
 
 }  // namespace inkstone::conformance

@@ -17,10 +17,11 @@ TEST_P(RowOps, AddRoundsTheSumOnce) {
     HostTensor x = random.tensor(activation(), {rows, 384});
     HostTensor y = random.tensor(activation(), {rows, 384});
     HostTensor results[2];
-    for (Side* side : {&reference(), &subject()}) {
+    for (const int which : {0, 1}) {
+      Side* const side = which == 0 ? &reference() : &subject();
       const TensorView out = side->put(x);
       side->backend().add({out, side->put(y), out}, side->stream());  // out aliases x
-      results[side == &subject()] = side->get(out);
+      results[which] = side->get(out);
     }
     EXPECT_TRUE(same_bits(results[1], results[0]));
   }
@@ -33,10 +34,11 @@ TEST_P(RowOps, LogScaleTouchesOnlyColumnsOfItsView) {
   const float places[] = {0, 1022, 1023, 131071, 1048575};
   for (int i = 0; i < 5; ++i) position.set(i, places[i]);
   HostTensor results[2];
-  for (Side* side : {&reference(), &subject()}) {
+  for (const int which : {0, 1}) {
+    Side* const side = which == 0 ? &reference() : &subject();
     const TensorView whole = side->put(x);
     side->backend().log_scale({whole.columns_at(64, 128), side->put(position), 1024, 0.1F}, side->stream());
-    results[side == &subject()] = side->get(whole);
+    results[which] = side->get(whole);
   }
   EXPECT_TRUE(near(results[1], results[0], kBf16Rounding, 0));
   for (int row = 0; row < 5; ++row) EXPECT_EQ(results[1].at(row * 256 + 63), x.at(row * 256 + 63));
@@ -46,10 +48,11 @@ TEST_P(RowOps, GeluIsTheExactOne) {
   Random random(3);
   HostTensor x = random.tensor(activation(), {7, 320}, 2);
   HostTensor results[2];
-  for (Side* side : {&reference(), &subject()}) {
+  for (const int which : {0, 1}) {
+    Side* const side = which == 0 ? &reference() : &subject();
     const TensorView out = side->put(x);
     side->backend().gelu({out}, side->stream());
-    results[side == &subject()] = side->get(out);
+    results[which] = side->get(out);
   }
   EXPECT_TRUE(near(results[1], results[0], kBf16Rounding, kSumNoise));
 }
@@ -60,10 +63,11 @@ TEST_P(RowOps, RmsNormAgreesForEveryWidthOfTheFamily) {
     HostTensor x = random.tensor(activation(), {9, width}, 3);
     HostTensor weight = random.tensor(ScalarType::kBF16, {width});
     HostTensor results[2];
-    for (Side* side : {&reference(), &subject()}) {
+    for (const int which : {0, 1}) {
+      Side* const side = which == 0 ? &reference() : &subject();
       const TensorView out = side->put(x);
       side->backend().rms_norm({out, side->put(weight), out, 1e-6F}, side->stream());
-      results[side == &subject()] = side->get(out);
+      results[which] = side->get(out);
     }
     EXPECT_TRUE(near(results[1], results[0], kBf16Rounding, kSumNoise)) << width;
   }
@@ -74,11 +78,12 @@ TEST_P(RowOps, RmsNormOfHeadsInsideWiderRows) {
   HostTensor x = random.tensor(activation(), {6, 1024});
   HostTensor weight = random.tensor(ScalarType::kBF16, {128});
   HostTensor results[2];
-  for (Side* side : {&reference(), &subject()}) {
+  for (const int which : {0, 1}) {
+    Side* const side = which == 0 ? &reference() : &subject();
     const TensorView whole = side->put(x);
     const TensorView heads = whole.columns_at(256, 512).reshaped({6, 4, 128});
     side->backend().rms_norm({heads, side->put(weight), heads, 1e-6F}, side->stream());
-    results[side == &subject()] = side->get(whole);
+    results[which] = side->get(whole);
   }
   EXPECT_TRUE(near(results[1], results[0], kBf16Rounding, kSumNoise));
 }
@@ -89,10 +94,11 @@ TEST_P(RowOps, EmbedCopiesRows) {
   HostTensor ids = random.integers({33}, 50);
   HostTensor out(activation(), {33, 128});
   HostTensor results[2];
-  for (Side* side : {&reference(), &subject()}) {
+  for (const int which : {0, 1}) {
+    Side* const side = which == 0 ? &reference() : &subject();
     const TensorView to = side->put(out);
     side->backend().embed({side->put(ids), side->put(table), to}, side->stream());
-    results[side == &subject()] = side->get(to);
+    results[which] = side->get(to);
   }
   EXPECT_TRUE(same_bits(results[1], results[0]));
 }
@@ -103,10 +109,11 @@ TEST_P(RowOps, EmbedSumAddsOneRowPerColumn) {
   HostTensor levels = random.integers({5, 80}, 16);
   HostTensor out(activation(), {5, 128});
   HostTensor results[2];
-  for (Side* side : {&reference(), &subject()}) {
+  for (const int which : {0, 1}) {
+    Side* const side = which == 0 ? &reference() : &subject();
     const TensorView to = side->put(out);
     side->backend().embed_sum({side->put(levels), side->put(table), to, 16}, side->stream());
-    results[side == &subject()] = side->get(to);
+    results[which] = side->get(to);
   }
   EXPECT_TRUE(near(results[1], results[0], kBf16Rounding, 1e-4F));
 }
@@ -122,15 +129,16 @@ TEST_P(RowOps, MovedRowsConvertAndSkipNegativeIndices) {
       HostTensor target = random.tensor(activation(), {6, width});
       HostTensor gathered[2];
       HostTensor scattered[2];
-      for (Side* side : {&reference(), &subject()}) {
+      for (const int which : {0, 1}) {
+        Side* const side = which == 0 ? &reference() : &subject();
         const TensorView source = side->put(x);
         const TensorView rows = side->put(index);
         const TensorView to = side->put(target);
         side->backend().gather_rows({source, rows, to}, side->stream());
-        gathered[side == &subject()] = side->get(to);
+        gathered[which] = side->get(to);
         const TensorView back = side->put(target);
         side->backend().scatter_rows({source, rows, back}, side->stream());
-        scattered[side == &subject()] = side->get(back);
+        scattered[which] = side->get(back);
       }
       EXPECT_TRUE(same_bits(gathered[1], gathered[0]));
       EXPECT_TRUE(same_bits(scattered[1], scattered[0]));
@@ -146,10 +154,11 @@ TEST_P(RowOps, RoundingToNvfp4IsBitwise) {
     HostTensor amax(ScalarType::kBF16, {1});
     amax.set(0, 6);
     HostTensor results[2];
-    for (Side* side : {&reference(), &subject()}) {
+    for (const int which : {0, 1}) {
+      Side* const side = which == 0 ? &reference() : &subject();
       const TensorView out = side->put(x);
       side->backend().round_nvfp4({out, side->put(amax), out}, side->stream());
-      results[side == &subject()] = side->get(out);
+      results[which] = side->get(out);
     }
     EXPECT_TRUE(near(results[1], results[0], 0, 0)) << deviation;
   }

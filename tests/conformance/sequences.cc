@@ -54,11 +54,14 @@ HostState::HostState(Random& random, ScalarType type, std::int64_t sequences, st
     std::swap(order[i], order[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(i) + 1))]);
   }
   storage = HostTensor(type, with_rows(units * (ring > 0 ? ring : ops::kPageTokens), row));
-  table = ring > 0 ? HostTensor(ScalarType::kI32, {sequences}) : HostTensor(ScalarType::kI32, {sequences, per_sequence});
-  for (std::int64_t i = 0; i < table.size(); ++i) table.set(i, static_cast<float>(order[static_cast<std::size_t>(i)]));
+  table = ring > 0 ? HostTensor(ScalarType::kI32, {sequences})
+                   : HostTensor(ScalarType::kI32, {sequences, per_sequence});
+  for (std::int64_t i = 0; i < table.size(); ++i)
+    table.set(i, static_cast<float>(order[static_cast<std::size_t>(i)]));
 }
 
-void HostState::fill(Random& random, std::int64_t sequence, std::int64_t begin, std::int64_t end, float deviation) {
+void HostState::fill(Random& random, std::int64_t sequence, std::int64_t begin, std::int64_t end,
+                     float deviation) {
   const ops::StateRows rows{storage.view(), table.view(), ring_rows};
   const std::int64_t width = storage.view().row_elements();
   for (std::int64_t position = std::max<std::int64_t>(0, begin); position < end; ++position) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/conformance/sequences.h - batches of sequences and the state behind them, for the operations that read both.
+// tests/conformance/sequences.h - batches of sequences and the state behind them, for the operations that
+// read both.
 #pragma once
 
 #include <vector>
@@ -31,8 +32,8 @@ struct HostState {
   std::int64_t ring_rows = 0;
 
   // `row` is the shape of one row; room for `max_position` positions of each sequence.
-  HostState(Random& random, ScalarType type, std::int64_t sequences, std::int64_t max_position, std::int64_t ring,
-            const std::vector<std::int64_t>& row);
+  HostState(Random& random, ScalarType type, std::int64_t sequences, std::int64_t max_position,
+            std::int64_t ring, const std::vector<std::int64_t>& row);
   // Random numbers in the rows of positions [begin, end) of a sequence.
   void fill(Random& random, std::int64_t sequence, std::int64_t begin, std::int64_t end, float deviation);
   ops::StateRows put(Side& side);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// backends/cuda/capability.h - which kernels a GPU gets: decided from its compute capability alone, before anything is
-// loaded. No CUDA headers: tested without a GPU.
+// backends/cuda/capability.h - which kernels a GPU gets: decided from its compute capability alone, before
+// anything is loaded. No CUDA headers: tested without a GPU.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +38,7 @@ struct KernelChoice {
 
 // Kernels for a device, or a refusal that names the capability and what this build holds. `built` are the
 // capabilities with machine code in this binary ("90a" stands for exactly 9.0).
-Result<std::vector<KernelChoice>> choose_kernels(const DeviceInfo& device, const std::vector<Capability>& built);
+Result<std::vector<KernelChoice>> choose_kernels(const DeviceInfo& device,
+                                                 const std::vector<Capability>& built);
 
 }  // namespace inkstone::cuda

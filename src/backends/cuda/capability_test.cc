@@ -19,9 +19,10 @@ DeviceInfo device_with(Capability capability) {
 }
 
 TEST(ChooseKernels, TakesExactlyTheCapabilitiesThatWereBuilt) {
-  for (const Capability& capability : {Capability{8, 0}, Capability{8, 9}, Capability{9, 0}, Capability{10, 0},
-                                       Capability{10, 3}, Capability{12, 0}}) {
-    EXPECT_EQ(choose_kernels(device_with(capability), {{9, 0}}).has_value(), capability == (Capability{9, 0}));
+  for (const Capability& capability : {Capability{8, 0}, Capability{8, 9}, Capability{9, 0},
+                                       Capability{10, 0}, Capability{10, 3}, Capability{12, 0}}) {
+    EXPECT_EQ(choose_kernels(device_with(capability), {{9, 0}}).has_value(),
+              capability == (Capability{9, 0}));
     EXPECT_EQ(choose_kernels(device_with(capability), {{9, 0}, {10, 0}}).has_value(),
               capability == (Capability{9, 0}) || capability == (Capability{10, 0}));
   }

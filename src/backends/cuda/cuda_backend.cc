@@ -66,19 +66,31 @@ class CudaBackend : public GpuBackend {
   double time_seconds(ops::Stream& stream, const std::function<void()>& operations) override;
 
   void embed(const ops::EmbedArgs& args, ops::Stream& stream) override { run(cuda::embed, args, stream); }
-  void embed_sum(const ops::EmbedSumArgs& args, ops::Stream& stream) override { run(cuda::embed_sum, args, stream); }
-  void rms_norm(const ops::RmsNormArgs& args, ops::Stream& stream) override { run(cuda::rms_norm, args, stream); }
+  void embed_sum(const ops::EmbedSumArgs& args, ops::Stream& stream) override {
+    run(cuda::embed_sum, args, stream);
+  }
+  void rms_norm(const ops::RmsNormArgs& args, ops::Stream& stream) override {
+    run(cuda::rms_norm, args, stream);
+  }
   void linear(const ops::LinearArgs& args, ops::Stream& stream) override { run(cuda::linear, args, stream); }
   void gated_linear(const ops::GatedLinearArgs& args, ops::Stream& stream) override {
     run(cuda::gated_linear, args, stream);
   }
-  void short_conv(const ops::ShortConvArgs& args, ops::Stream& stream) override { run(cuda::short_conv, args, stream); }
-  void attention(const ops::AttentionArgs& args, ops::Stream& stream) override { run(cuda::attention, args, stream); }
-  void store_kv(const ops::StoreKvArgs& args, ops::Stream& stream) override { run(cuda::store_kv, args, stream); }
+  void short_conv(const ops::ShortConvArgs& args, ops::Stream& stream) override {
+    run(cuda::short_conv, args, stream);
+  }
+  void attention(const ops::AttentionArgs& args, ops::Stream& stream) override {
+    run(cuda::attention, args, stream);
+  }
+  void store_kv(const ops::StoreKvArgs& args, ops::Stream& stream) override {
+    run(cuda::store_kv, args, stream);
+  }
   void route(const ops::RouteArgs& args, ops::Stream& stream) override { run(cuda::route, args, stream); }
   void moe(const ops::MoeArgs& args, ops::Stream& stream) override { run(cuda::moe, args, stream); }
   void add(const ops::AddArgs& args, ops::Stream& stream) override { run(cuda::add, args, stream); }
-  void log_scale(const ops::LogScaleArgs& args, ops::Stream& stream) override { run(cuda::log_scale, args, stream); }
+  void log_scale(const ops::LogScaleArgs& args, ops::Stream& stream) override {
+    run(cuda::log_scale, args, stream);
+  }
   void gelu(const ops::GeluArgs& args, ops::Stream& stream) override { run(cuda::gelu, args, stream); }
   void gather_rows(const ops::GatherRowsArgs& args, ops::Stream& stream) override {
     run(cuda::gather_rows, args, stream);
@@ -89,6 +101,11 @@ class CudaBackend : public GpuBackend {
   void round_nvfp4(const ops::RoundNvfp4Args& args, ops::Stream& stream) override {
     run(cuda::round_nvfp4, args, stream);
   }
+  [[nodiscard]] std::int64_t sample_workspace_bytes(std::int64_t rows,
+                                                    std::int64_t num_valid) const override {
+    return cuda::sample_workspace_bytes(rows, num_valid);
+  }
+  void sample(const ops::SampleArgs& args, ops::Stream& stream) override { run(cuda::sample, args, stream); }
 
  private:
   template <class Args>
@@ -112,8 +129,9 @@ Result<ops::Buffer> CudaBackend::allocate(std::int64_t bytes) {
     std::size_t free_bytes = 0;
     std::size_t total_bytes = 0;
     INK_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
-    return fail(ErrorKind::kTooLarge, fmt::format("{} bytes do not fit into the {} of {} bytes free on GPU {} ({})",
-                                                  bytes, free_bytes, total_bytes, device_.index, device_.name));
+    return fail(ErrorKind::kTooLarge,
+                fmt::format("{} bytes do not fit into the {} of {} bytes free on GPU {} ({})", bytes,
+                            free_bytes, total_bytes, device_.index, device_.name));
   }
   INK_CUDA(status);
   return ops::Buffer(static_cast<std::byte*>(memory), [](std::byte* owned) { cudaFree(owned); });
@@ -181,8 +199,8 @@ std::vector<Capability> built_capabilities() { return {INKSTONE_CUDA_CAPABILITIE
 Result<std::unique_ptr<GpuBackend>> make_backend(int device_index) {
   std::vector<DeviceInfo> devices = list_devices();
   if (device_index < 0 || device_index >= static_cast<int>(devices.size())) {
-    return fail(ErrorKind::kNotFound, fmt::format("there is no GPU {}: the driver shows {}", device_index,
-                                                  devices.size()));
+    return fail(ErrorKind::kNotFound,
+                fmt::format("there is no GPU {}: the driver shows {}", device_index, devices.size()));
   }
   DeviceInfo& device = devices[static_cast<std::size_t>(device_index)];
   INK_TRY(choose_kernels(device, built_capabilities()));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// backends/cuda/cuda_backend.h - the operations on one NVIDIA GPU. No CUDA headers here: whoever includes this is
-// compiled without them.
+// backends/cuda/cuda_backend.h - the operations on one NVIDIA GPU. No CUDA headers here: whoever includes
+// this is compiled without them.
 #pragma once
 
 #include <functional>
@@ -25,8 +25,8 @@ class Graph {
   virtual void replay(ops::Stream& stream) = 0;
 };
 
-// The backend of one GPU. Activations and state are BF16. Operations of one stream may be captured once they have run
-// eagerly at that size: scratch memory has its size then.
+// The backend of one GPU. Activations and state are BF16. Operations of one stream may be captured once they
+// have run eagerly at that size: scratch memory has its size then.
 class GpuBackend : public ops::Backend {
  public:
   [[nodiscard]] virtual const DeviceInfo& device() const = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// backends/cuda/kernels.h - the launches of all families. Arguments were checked by ops::check before; everything is
-// enqueued, nothing is waited for, and all of it can be captured in a graph.
+// backends/cuda/kernels.h - the launches of all families. Arguments were checked by ops::check before;
+// everything is enqueued, nothing is waited for, and all of it can be captured in a graph.
 #pragma once
 
 #include "backends/cuda/launch.h"
@@ -24,5 +24,7 @@ void gelu(const ops::GeluArgs& args, const Launch& launch);
 void gather_rows(const ops::GatherRowsArgs& args, const Launch& launch);
 void scatter_rows(const ops::ScatterRowsArgs& args, const Launch& launch);
 void round_nvfp4(const ops::RoundNvfp4Args& args, const Launch& launch);
+void sample(const ops::SampleArgs& args, const Launch& launch);
+std::int64_t sample_workspace_bytes(std::int64_t rows, std::int64_t num_valid);
 
 }  // namespace inkstone::cuda

@@ -20,8 +20,8 @@
 
 namespace inkstone::cuda {
 
-// Device memory that lives within one operation: expert tables, attention partials. Grows outside graph capture
-// only; memory that was handed out once stays, because captured graphs point to it.
+// Device memory that lives within one operation: expert tables, attention partials. Grows outside graph
+// capture only; memory that was handed out once stays, because captured graphs point to it.
 class Scratch {
  public:
   Scratch() = default;

@@ -11,7 +11,8 @@ std::byte* Scratch::reserve(std::int64_t bytes, cudaStream_t stream) {
   if (bytes > capacity_bytes_) {
     cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
     INK_CUDA(cudaStreamIsCapturing(stream, &capturing));
-    INK_CHECK(capturing == cudaStreamCaptureStatusNone, "scratch grows before capture: run the step once eagerly");
+    INK_CHECK(capturing == cudaStreamCaptureStatusNone,
+              "scratch grows before capture: run the step once eagerly");
     // Doubling keeps the sum of abandoned blocks below the size of the last one.
     const std::int64_t grown = bytes > 2 * capacity_bytes_ ? bytes : 2 * capacity_bytes_;
     void* block = nullptr;

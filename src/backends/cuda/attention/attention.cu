@@ -8,7 +8,8 @@ namespace inkstone::cuda {
 namespace {
 
 // The block's packed rows, or no work. Keys: all that any of the rows sees.
-__device__ bool find_rows(const AttentionProblem& p, int sequence, int kv_head, int block, bool step, FlashWork& w) {
+__device__ bool find_rows(const AttentionProblem& p, int sequence, int kv_head, int block, bool step,
+                          FlashWork& w) {
   w.sequence = sequence;
   w.kv_head = kv_head;
   w.group = p.heads / p.kv_heads;
@@ -70,9 +71,10 @@ __global__ void __launch_bounds__(kFlashThreads) prefill_kernel(AttentionProblem
   }
 }
 
-// The keys of one split. Rows of a block can differ in the size of their splits (a verify step across the position
-// where the size doubles): then a second set of blocks takes the later rows' size.
-__device__ bool find_split(const AttentionProblem& p, int index, int splits, FlashWork& w, int& size, int& number) {
+// The keys of one split. Rows of a block can differ in the size of their splits (a verify step across the
+// position where the size doubles): then a second set of blocks takes the later rows' size.
+__device__ bool find_split(const AttentionProblem& p, int index, int splits, FlashWork& w, int& size,
+                           int& number) {
   const SplitRange begin = split_range(w.position_begin, p.window);
   const SplitRange last = split_range(w.position_last, p.window);
   const bool later = index >= splits;
@@ -85,7 +87,8 @@ __device__ bool find_split(const AttentionProblem& p, int index, int splits, Fla
 }
 
 // Computes: partial attention of step rows over one split of the keys: weighted sums, their maximum and sum.
-// Layout: block (64 packed rows x split, key head, sequence). Roles, synchronisation, budget: as prefill_kernel.
+// Layout: block (64 packed rows x split, key head, sequence). Roles, synchronisation, budget: as
+// prefill_kernel.
 __global__ void __launch_bounds__(kFlashThreads) step_kernel(AttentionProblem p, int splits) {
   extern __shared__ uint4 dynamic[];
   auto& shared = *reinterpret_cast<FlashShared*>(dynamic);
@@ -176,7 +179,8 @@ AttentionProblem problem_of(const ops::AttentionArgs& args) {
 }
 
 void check_shapes(const ops::AttentionArgs& args) {
-  for (const TensorView* view : {&args.q, &args.k, &args.v, &args.rel, &args.rel_proj, &args.out}) expect_bf16(*view);
+  for (const TensorView* view : {&args.q, &args.k, &args.v, &args.rel, &args.rel_proj, &args.out})
+    expect_bf16(*view);
   INK_CHECK(args.q.shape[2] == kHeadSize, "heads of 128");
   INK_CHECK(args.rel.shape[2] == kRelFeatures, "16 relative features");
   INK_CHECK(args.rel_proj.shape[1] % 8 == 0, "the relative extent is a multiple of 8");
@@ -190,8 +194,8 @@ void allow_shared(Kernel* kernel) {
 void launch_step(const ops::AttentionArgs& args, AttentionProblem p, const Launch& launch) {
   const std::int64_t rows = std::min<std::int64_t>(args.rows.max_sequence_rows, p.step_rows);
   const std::int64_t group = p.heads / p.kv_heads;
-  const std::int64_t positions = args.older.paged() ? args.older.table.shape[1] * ops::kPageTokens + rows
-                                                    : std::int64_t{1} << 31;
+  const std::int64_t positions =
+      args.older.paged() ? args.older.table.shape[1] * ops::kPageTokens + rows : std::int64_t{1} << 31;
   const int splits = max_splits(positions, p.window, rows);
   p.max_splits = splits;
   const std::int64_t parts = static_cast<std::int64_t>(p.step_rows) * p.heads * splits;
@@ -203,7 +207,8 @@ void launch_step(const ops::AttentionArgs& args, AttentionProblem p, const Launc
                   static_cast<unsigned>(p.kv_heads), static_cast<unsigned>(p.num_sequences));
   step_kernel<<<grid, kFlashThreads, sizeof(FlashShared), launch.stream>>>(p, splits);
   check_launch();
-  const auto blocks = static_cast<unsigned>(ceil_div(static_cast<std::int64_t>(p.step_rows) * p.heads, kFlashWarps));
+  const auto blocks =
+      static_cast<unsigned>(ceil_div(static_cast<std::int64_t>(p.step_rows) * p.heads, kFlashWarps));
   combine_kernel<<<blocks, kFlashThreads, 0, launch.stream>>>(p);
   check_launch();
 }

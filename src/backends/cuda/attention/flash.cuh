@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// backends/cuda/attention/flash.cuh - attention with relative logits over tiles of 64 keys at fixed absolute positions,
-// for any architecture with mma and cp.async.
+// backends/cuda/attention/flash.cuh - attention with relative logits over tiles of 64 keys at fixed absolute
+// positions, for any architecture with mma and cp.async.
 //
-// Query rows of one key head are packed: packed row r of a sequence is token r / group, head r % group of the group of
-// query heads that share the key head. A warp owns 16 packed rows; four warps share the tiles of keys and values.
+// Query rows of one key head are packed: packed row r of a sequence is token r / group, head r % group of the
+// group of query heads that share the key head. A warp owns 16 packed rows; four warps share the tiles of
+// keys and values.
 //
-// The relative logits are one more product: rel [16 rows, d_rel = 16] times the columns of rel_proj that the tile's
-// distances need, one mma per 8 distances. It lands in shared memory as bias[row][distance] and is read back skewed,
-// since a score needs distance = position - key. Nothing of it reaches global memory.
+// The relative logits are one more product: rel [16 rows, d_rel = 16] times the columns of rel_proj that the
+// tile's distances need, one mma per 8 distances. It lands in shared memory as bias[row][distance] and is
+// read back skewed, since a score needs distance = position - key. Nothing of it reaches global memory.
 #pragma once
 
 #include <cmath>
@@ -26,7 +27,8 @@ inline constexpr int kBlockRows = kFlashWarps * kWarpRows;  // packed rows
 inline constexpr int kRelFeatures = 16;                     // d_rel
 inline constexpr int kVectors = kHeadSize / 8;              // 16-byte vectors of a head
 
-// Distances that one warp's 16 rows (at most 16 tokens) see in a tile, the range aligned down to 8: 15 + 63 + 7 + 1.
+// Distances that one warp's 16 rows (at most 16 tokens) see in a tile, the range aligned down to 8: 15 + 63 +
+// 7 + 1.
 inline constexpr int kWarpBand = 88;
 // The same for the four warps of a block, and a pitch whose vectors spread over the banks.
 inline constexpr int kBlockBand = kWarpBand + (kFlashWarps - 1) * kWarpRows + 8;
@@ -66,12 +68,12 @@ struct FlashShared {
 // What one block works on: packed rows of one sequence and key head, and a range of keys.
 struct FlashWork {
   int sequence, kv_head, group;
-  int row_begin;          // of the sequence in the batch
-  int first;              // position of that row
-  int packed_begin;       // first packed row of the block
-  int packed_end;         // of the sequence
-  int position_begin;     // of the block's first row
-  int position_last;      // of its last row
+  int row_begin;       // of the sequence in the batch
+  int first;           // position of that row
+  int packed_begin;    // first packed row of the block
+  int packed_end;      // of the sequence
+  int position_begin;  // of the block's first row
+  int position_last;   // of its last row
   int key_begin, key_end;
 
   // Rows behind the last stand for the last: their results are not stored.
@@ -80,7 +82,8 @@ struct FlashWork {
 };
 
 // A tile's vectors go to vector ^ (key % 8): reads of eight keys at one vector then touch all banks.
-__device__ __forceinline__ std::uint32_t tile_address(const uint4 (&tile)[kTileKeys][kVectors], int key, int vector) {
+__device__ __forceinline__ std::uint32_t tile_address(const uint4 (&tile)[kTileKeys][kVectors], int key,
+                                                      int vector) {
   return shared_address(&tile[key][vector ^ (key & 7)]);
 }
 
@@ -147,7 +150,8 @@ __device__ __forceinline__ void load_a(const bf16* const (&row)[2], int column, 
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const bf16* const from = row[i % 2];
-    a[i] = from == nullptr ? 0U : *reinterpret_cast<const std::uint32_t*>(from + column + 2 * c + 8 * (i / 2));
+    a[i] =
+        from == nullptr ? 0U : *reinterpret_cast<const std::uint32_t*>(from + column + 2 * c + 8 * (i / 2));
   }
 }
 
@@ -204,7 +208,8 @@ __device__ __forceinline__ void multiply_keys(const FlashStage& stage, const Fla
   }
 }
 
-// bias[row][distance - begin] of the warp's rows for the tile; `offset` is where the warp's range begins in the band.
+// bias[row][distance - begin] of the warp's rows for the tile, rounded as the reference rounds it; `offset`
+// is where the warp's range begins in the band.
 __device__ __forceinline__ void multiply_band(const FlashStage& stage, const FlashRows& rows, int offset,
                                               float (&bias)[kWarpRows][kBiasPitch]) {
   const int lane = static_cast<int>(threadIdx.x % kWarpThreads);
@@ -216,16 +221,23 @@ __device__ __forceinline__ void multiply_band(const FlashStage& stage, const Fla
     ldmatrix_x2_trans(b, shared_address(&stage.band[lane % kRelFeatures][offset + 8 * n]));
     float product[4] = {};
     mma_bf16(product, rows.rel, b[0], b[1]);
-    bias[g][8 * n + 2 * c] = product[0];
-    bias[g][8 * n + 2 * c + 1] = product[1];
-    bias[g + 8][8 * n + 2 * c] = product[2];
-    bias[g + 8][8 * n + 2 * c + 1] = product[3];
+    bias[g][8 * n + 2 * c] = round_bf16(product[0]);
+    bias[g][8 * n + 2 * c + 1] = round_bf16(product[1]);
+    bias[g + 8][8 * n + 2 * c] = round_bf16(product[2]);
+    bias[g + 8][8 * n + 2 * c + 1] = round_bf16(product[3]);
   }
 }
 
-// Scores in base 2, masked; -infinity where the key is not visible. `bias` is null where no distance is below R.
-__device__ __forceinline__ void finish_scores(const AttentionProblem& p, const FlashWork& w, const FlashRows& rows,
-                                              int tile_begin, const float (*bias)[kBiasPitch], int bias_begin,
+// Relative logits of a warp's rows for one tile, from distance `begin` on; no rows where no distance is below
+// R.
+struct TileBias {
+  const float (*rows)[kBiasPitch];
+  int begin;
+};
+
+// Scores in base 2, masked; -infinity where the key is not visible.
+__device__ __forceinline__ void finish_scores(const AttentionProblem& p, const FlashWork& w,
+                                              const FlashRows& rows, int tile_begin, const TileBias& bias,
                                               float (&score)[kTileKeys / 8][4]) {
   constexpr float kLog2E = 1.4426950408889634F;
   const int g = static_cast<int>(threadIdx.x % kWarpThreads) / 4;
@@ -236,23 +248,26 @@ __device__ __forceinline__ void finish_scores(const AttentionProblem& p, const F
     for (int j = 0; j < 4; ++j) {
       const int key = tile_begin + 8 * n + 2 * c + j % 2;
       const int distance = rows.position[j / 2] - key;
-      const bool visible = key >= w.key_begin && key < w.key_end && distance >= 0 &&
-                           (p.window == 0 || distance < p.window);
+      const bool visible =
+          key >= w.key_begin && key < w.key_end && distance >= 0 && (p.window == 0 || distance < p.window);
       float value = score[n][j] * p.scale;
-      if (bias != nullptr && visible && distance < p.extent) value += bias[g + 8 * (j / 2)][distance - bias_begin];
+      if (bias.rows != nullptr && visible && distance < p.extent) {
+        value += bias.rows[g + 8 * (j / 2)][distance - bias.begin];
+      }
       score[n][j] = visible ? value * kLog2E : -INFINITY;
     }
   }
 }
 
-// Scores become weights exp2(score - largest so far); older results are rescaled. A tile without visible keys changes
-// no bit: the factor is 1 and every weight 0.
+// Scores become weights exp2(score - largest so far); older results are rescaled. A tile without visible keys
+// changes no bit: the factor is 1 and every weight 0.
 __device__ __forceinline__ void update_softmax(FlashRows& rows, float (&score)[kTileKeys / 8][4]) {
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     float largest = rows.largest[i];
 #pragma unroll
-    for (int n = 0; n < kTileKeys / 8; ++n) largest = fmaxf(largest, fmaxf(score[n][2 * i], score[n][2 * i + 1]));
+    for (int n = 0; n < kTileKeys / 8; ++n)
+      largest = fmaxf(largest, fmaxf(score[n][2 * i], score[n][2 * i + 1]));
     largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, 1));
     largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, 2));
     const float base = largest == -INFINITY ? 0.0F : largest;
@@ -273,8 +288,8 @@ __device__ __forceinline__ void update_softmax(FlashRows& rows, float (&score)[k
   }
 }
 
-__device__ __forceinline__ void multiply_values(const FlashStage& stage, const float (&weight)[kTileKeys / 8][4],
-                                                FlashRows& rows) {
+__device__ __forceinline__ void multiply_values(const FlashStage& stage,
+                                                const float (&weight)[kTileKeys / 8][4], FlashRows& rows) {
   const int lane = static_cast<int>(threadIdx.x % kWarpThreads);
 #pragma unroll
   for (int step = 0; step < kTileKeys / 16; ++step) {
@@ -318,14 +333,13 @@ __device__ __forceinline__ void attend(const AttentionProblem& p, const FlashWor
     if (warp_begin < w.packed_end) {
       float score[kTileKeys / 8][4];
       multiply_keys(stage, rows, score);
-      const float(*bias)[kBiasPitch] = nullptr;
-      const int begin = band_begin(warp_position, tile_begin);
+      TileBias bias{nullptr, band_begin(warp_position, tile_begin)};
       if (in_band(p, w, tile_begin)) {
-        multiply_band(stage, rows, begin - band_begin(w.position_begin, tile_begin), shared.bias[warp]);
-        bias = shared.bias[warp];
+        multiply_band(stage, rows, bias.begin - band_begin(w.position_begin, tile_begin), shared.bias[warp]);
+        bias.rows = shared.bias[warp];
         __syncwarp();  // all lanes' products are there
       }
-      finish_scores(p, w, rows, tile_begin, bias, begin, score);
+      finish_scores(p, w, rows, tile_begin, bias, score);
       __syncwarp();  // read before the next tile's products replace them
       update_softmax(rows, score);
       multiply_values(stage, score, rows);

@@ -43,7 +43,8 @@ TEST(SplitKeys, DoublesAtMostOnceWithinSixteenRows) {
 
 TEST(MaxSplits, BoundsGroupsOfRowsUnderAWindow) {
   for (std::int64_t position = 0; position < 4000; ++position) {
-    const int splits = static_cast<int>((position + 15) / kSplitKeys - first_key(position, 512) / kSplitKeys + 1);
+    const int splits =
+        static_cast<int>((position + 15) / kSplitKeys - first_key(position, 512) / kSplitKeys + 1);
     ASSERT_LE(splits, max_splits(kLongest, 512, 16));
   }
 }

@@ -23,7 +23,8 @@ __global__ void __launch_bounds__(kThreads) store_kv_kernel(StoreProblem p) {
   const int sequence = p.row_sequence[row];
   if (sequence < 0) return;
   const int rows_behind = p.row_begin[sequence + 1] - row;
-  if (p.state.ring_rows > 0 && rows_behind > p.state.ring_rows) return;  // a later row of the batch takes its place
+  if (p.state.ring_rows > 0 && rows_behind > p.state.ring_rows)
+    return;  // a later row of the batch takes its place
   const std::int64_t target = p.state.row(sequence, p.row_position[row]);
   if (target < 0) return;
   constexpr int kVectors = kHeadSize / 8;

@@ -26,7 +26,8 @@ __device__ bf16* state_row(const ConvProblem& p, int slot, int position) {
   return p.state + (static_cast<std::int64_t>(slot) * p.ring_rows + position % p.ring_rows) * p.state_stride;
 }
 
-// The input of one position of the row's sequence: from the batch, from the state, or zero before the beginning.
+// The input of one position of the row's sequence: from the batch, from the state, or zero before the
+// beginning.
 __device__ Float8 input_at(const ConvProblem& p, int sequence, int position, int channel) {
   if (position < 0) return {};
   const int in_batch = position - p.first_position[sequence];
@@ -38,7 +39,8 @@ __device__ Float8 input_at(const ConvProblem& p, int sequence, int position, int
   return slot < 0 ? Float8{} : load8(state_row(p, slot, position) + channel);
 }
 
-// Keeps the input of one row where the next step looks for it, if it is among the last that the ring has room for.
+// Keeps the input of one row where the next step looks for it, if it is among the last that the ring has room
+// for.
 __device__ void keep_input(const ConvProblem& p, int row, int sequence, int channel) {
   const int rows_behind = p.row_begin[sequence + 1] - row;
   const int slot = p.slot[sequence];
@@ -49,9 +51,9 @@ __device__ void keep_input(const ConvProblem& p, int row, int sequence, int chan
 
 // Computes: out = x + sum over taps of weight * earlier input, f32 in the order of the taps, rounded once.
 // Layout: block (row, 1024 channels), eight channels a thread. Roles: all alike.
-// Synchronisation: none. `keep`: also stores the state, allowed while no sequence has more rows than the ring keeps:
-// then the rows written and the older rows read differ.
-// Budget: memory bound: W + 1 vectors in and out per vector, most of them from L2.
+// Synchronisation: none. `keep`: also stores the state, allowed while no sequence has more rows than the ring
+// keeps: then the rows written and the older rows read differ. Budget: memory bound: W + 1 vectors in and out
+// per vector, most of them from L2.
 __global__ void __launch_bounds__(kThreads) short_conv_kernel(ConvProblem p, bool keep) {
   const int row = static_cast<int>(blockIdx.x);
   const int channel = static_cast<int>(blockIdx.y * kThreads + threadIdx.x) * 8;
@@ -67,7 +69,8 @@ __global__ void __launch_bounds__(kThreads) short_conv_kernel(ConvProblem p, boo
     const Float8 input = input_at(p, sequence, p.row_position[row] - (p.taps - 1) + k, channel);
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      taps.v[i] += __bfloat162float(p.weight[static_cast<std::int64_t>(channel + i) * p.taps + k]) * input.v[i];
+      taps.v[i] +=
+          __bfloat162float(p.weight[static_cast<std::int64_t>(channel + i) * p.taps + k]) * input.v[i];
     }
   }
   Float8 own = load8(p.x + row * p.x_stride + channel);
@@ -107,7 +110,8 @@ void short_conv(const ops::ShortConvArgs& args, const Launch& launch) {
                             static_cast<int>(args.state.ring_rows),
                             static_cast<int>(args.weight.shape[1]),
                             static_cast<int>(channels)};
-  const dim3 grid(static_cast<unsigned>(args.x.rows()), static_cast<unsigned>(ceil_div(channels, 8 * kThreads)));
+  const dim3 grid(static_cast<unsigned>(args.x.rows()),
+                  static_cast<unsigned>(ceil_div(channels, 8 * kThreads)));
   const bool keep = args.rows.max_sequence_rows <= args.state.ring_rows - (args.weight.shape[1] - 1);
   short_conv_kernel<<<grid, kThreads, 0, launch.stream>>>(problem, keep);
   check_launch();

@@ -21,10 +21,10 @@ Rows rows_of(const TensorView& view) { return {view.as<bf16>(), view.row_stride}
 std::int64_t vectors_per_row(const TensorView& view) { return view.row_elements() / 8; }
 
 // Computes: out = x + y in f32, rounded once.
-// Layout: one vector of eight per thread. Roles: all alike. Synchronisation: none; a thread reads what it overwrites.
-// Budget: 48 bytes per vector, memory bound.
-__global__ void __launch_bounds__(kThreads) add_kernel(Rows x, Rows y, Rows out, std::int64_t per_row,
-                                                       std::int64_t total) {
+// Layout: one vector of eight per thread. Roles: all alike. Synchronisation: none; a thread reads what it
+// overwrites. Budget: 48 bytes per vector, memory bound.
+__global__ void __launch_bounds__(kThreads)
+    add_kernel(Rows x, Rows y, Rows out, std::int64_t per_row, std::int64_t total) {
   const std::int64_t vector = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (vector >= total) return;
   Float8 sum = load8(x.at(vector, per_row));
@@ -36,8 +36,9 @@ __global__ void __launch_bounds__(kThreads) add_kernel(Rows x, Rows y, Rows out,
 
 // Computes: x *= 1 + alpha * ln(max((position + 1) / floor, 1)).
 // Layout, roles, synchronisation: as add_kernel. Budget: 32 bytes per vector.
-__global__ void __launch_bounds__(kThreads) log_scale_kernel(Rows x, const std::int32_t* position, float floor,
-                                                             float alpha, std::int64_t per_row, std::int64_t total) {
+__global__ void __launch_bounds__(kThreads)
+    log_scale_kernel(Rows x, const std::int32_t* position, float floor, float alpha, std::int64_t per_row,
+                     std::int64_t total) {
   const std::int64_t vector = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (vector >= total) return;
   const auto place = static_cast<float>(position[vector / per_row] + 1);
@@ -56,7 +57,8 @@ __global__ void __launch_bounds__(kThreads) gelu_kernel(Rows x, std::int64_t per
   bf16* const at = x.at(vector, per_row);
   Float8 value = load8(at);
 #pragma unroll
-  for (int i = 0; i < 8; ++i) value.v[i] = 0.5F * value.v[i] * (1.0F + erff(value.v[i] * 0.70710678118654752F));
+  for (int i = 0; i < 8; ++i)
+    value.v[i] = 0.5F * value.v[i] * (1.0F + erff(value.v[i] * 0.70710678118654752F));
   store8(at, value);
 }
 
@@ -69,8 +71,8 @@ void add(const ops::AddArgs& args, const Launch& launch) {
   const std::int64_t per_row = vectors_per_row(args.x);
   const std::int64_t total = args.x.rows() * per_row;
   if (total == 0) return;
-  add_kernel<<<blocks_for(total), kThreads, 0, launch.stream>>>(rows_of(args.x), rows_of(args.y), rows_of(args.out),
-                                                                per_row, total);
+  add_kernel<<<blocks_for(total), kThreads, 0, launch.stream>>>(rows_of(args.x), rows_of(args.y),
+                                                                rows_of(args.out), per_row, total);
   check_launch();
 }
 

@@ -7,10 +7,10 @@ namespace {
 
 constexpr int kThreads = 128;
 
-// Computes: out[t] = sum over columns b of table[index(t, b)], in f32 in the order of the columns, rounded once; one
-// column copies the row exactly.
-// Layout: a block per row of out, vectors of eight dealt round. Roles: all alike. Synchronisation: none.
-// Budget: memory bound; each thread reads `columns` independent vectors.
+// Computes: out[t] = sum over columns b of table[index(t, b)], in f32 in the order of the columns, rounded
+// once; one column copies the row exactly. Layout: a block per row of out, vectors of eight dealt round.
+// Roles: all alike. Synchronisation: none. Budget: memory bound; each thread reads `columns` independent
+// vectors.
 struct EmbedProblem {
   const std::int32_t* index;
   std::int64_t index_stride;
@@ -28,8 +28,8 @@ __global__ void __launch_bounds__(kThreads) embed_kernel(EmbedProblem p) {
   for (int i = static_cast<int>(threadIdx.x) * 8; i < p.width; i += kThreads * 8) {
     Float8 sum{};
     for (int column = 0; column < p.columns; ++column) {
-      const std::int64_t entry = static_cast<std::int64_t>(column) * p.rows_per_column +
-                                 p.index[row * p.index_stride + column];
+      const std::int64_t entry =
+          static_cast<std::int64_t>(column) * p.rows_per_column + p.index[row * p.index_stride + column];
       const Float8 value = load8(p.table + entry * p.table_stride + i);
 #pragma unroll
       for (int j = 0; j < 8; ++j) sum.v[j] += value.v[j];
@@ -49,17 +49,19 @@ void launch_embed(const EmbedProblem& problem, std::int64_t num_rows, const Laun
 
 void embed(const ops::EmbedArgs& args, const Launch& launch) {
   expect_bf16(args.out);
-  launch_embed({args.ids.as<std::int32_t>(), args.ids.row_stride, args.table.as<bf16>(), args.table.row_stride,
-                args.out.as<bf16>(), args.out.row_stride, 1, 0, static_cast<int>(args.out.shape[1])},
-               args.out.rows(), launch);
+  launch_embed(
+      {args.ids.as<std::int32_t>(), args.ids.row_stride, args.table.as<bf16>(), args.table.row_stride,
+       args.out.as<bf16>(), args.out.row_stride, 1, 0, static_cast<int>(args.out.shape[1])},
+      args.out.rows(), launch);
 }
 
 void embed_sum(const ops::EmbedSumArgs& args, const Launch& launch) {
   expect_bf16(args.out);
-  launch_embed({args.levels.as<std::int32_t>(), args.levels.row_stride, args.table.as<bf16>(), args.table.row_stride,
-                args.out.as<bf16>(), args.out.row_stride, static_cast<int>(args.levels.shape[1]),
-                static_cast<int>(args.num_levels), static_cast<int>(args.out.shape[1])},
-               args.out.rows(), launch);
+  launch_embed(
+      {args.levels.as<std::int32_t>(), args.levels.row_stride, args.table.as<bf16>(), args.table.row_stride,
+       args.out.as<bf16>(), args.out.row_stride, static_cast<int>(args.levels.shape[1]),
+       static_cast<int>(args.num_levels), static_cast<int>(args.out.shape[1])},
+      args.out.rows(), launch);
 }
 
 }  // namespace inkstone::cuda

@@ -217,9 +217,14 @@ void gated_linear(const ops::GatedLinearArgs& args, const Launch& launch) {
   if (args.x.rows() == 0) return;
   const MatrixBank& gate = args.weight.gate;
   INK_CHECK(gate.quantised() == args.weight.up.quantised(), "both halves have one number type");
-  const GatedProblem problem{view_of(gate),         view_of(args.weight.up), args.x.as<bf16>(),
-                             args.x.row_stride,     args.out.as<bf16>(),     args.out.row_stride,
-                             static_cast<int>(args.x.rows()), static_cast<int>(args.x.shape[1]),
+  const GatedProblem problem{view_of(gate),
+                             view_of(args.weight.up),
+                             args.x.as<bf16>(),
+                             args.x.row_stride,
+                             args.out.as<bf16>(),
+                             args.out.row_stride,
+                             static_cast<int>(args.x.rows()),
+                             static_cast<int>(args.x.shape[1]),
                              static_cast<int>(gate.rows)};
   switch (std::max(format_of(gate), format_of(args.weight.up))) {
     case WeightFormat::kBf16:

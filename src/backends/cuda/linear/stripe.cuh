@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// backends/cuda/linear/stripe.cuh - the product that all step kernels share: 16 rows of one or two weight matrices
-// with up to 8 * kTiles rows of activations, by one block.
+// backends/cuda/linear/stripe.cuh - the product that all step kernels share: 16 rows of one or two weight
+// matrices with up to 8 * kTiles rows of activations, by one block.
 //
-// The tensor core takes weights as A (16 rows) and activations as B (8 columns), so that one activation row costs one
-// column. Columns of the matrices (K) are dealt to the warps in turns of 128, and a turn to the lanes so that every
-// lane reads 16 bytes at a time: which k a lane holds is free, as long as A and B agree. All of this follows from the
-// shape and the format, never from the number of rows: a row's bits depend on that row alone.
+// The tensor core takes weights as A (16 rows) and activations as B (8 columns), so that one activation row
+// costs one column. Columns of the matrices (K) are dealt to the warps in turns of 128, and a turn to the
+// lanes so that every lane reads 16 bytes at a time: which k a lane holds is free, as long as A and B agree.
+// All of this follows from the shape and the format, never from the number of rows: a row's bits depend on
+// that row alone.
 #pragma once
 
 #include "backends/cuda/primitives/mma.cuh"
@@ -43,7 +44,8 @@ struct LaneRows {
 };
 
 // Rows behind the last are read as the last: their products are not stored.
-__device__ __forceinline__ LaneRows lane_rows(const WeightView& weight, int bank, int first_row, int num_rows) {
+__device__ __forceinline__ LaneRows lane_rows(const WeightView& weight, int bank, int first_row,
+                                              int num_rows) {
   const int g = static_cast<int>(threadIdx.x % kWarpThreads) / 4;
   LaneRows rows{};
 #pragma unroll
@@ -80,7 +82,8 @@ struct RowTurn {
   uint4 raw[kFormat == WeightFormat::kNvfp4 || kFormat == WeightFormat::kNvfp4Narrow ? 1 : 4];
   std::uint8_t scale[4];
 
-  __device__ __forceinline__ void load(const std::uint8_t* values, const std::uint8_t* scales, int base, int columns) {
+  __device__ __forceinline__ void load(const std::uint8_t* values, const std::uint8_t* scales, int base,
+                                       int columns) {
     if constexpr (kFormat == WeightFormat::kNvfp4) {
       const int column = base + lane_column<kFormat>(0);
       raw[0] = stream16(values + column / 2);
@@ -124,8 +127,8 @@ struct RowTurn {
   }
 };
 
-// acc[matrix][tile] += this warp's share of the columns. x[tile]: the activation row of the lane's column g of the
-// tile, null for none.
+// acc[matrix][tile] += this warp's share of the columns. x[tile]: the activation row of the lane's column g
+// of the tile, null for none.
 template <WeightFormat kFormat, int kMatrices, int kTiles>
 __device__ __forceinline__ void accumulate(const LaneRows (&rows)[kMatrices], const bf16* const (&x)[kTiles],
                                            int columns, float (&acc)[kMatrices][kTiles][4]) {

@@ -26,16 +26,15 @@ struct MoeProblem {
   float* products;  // [rows, slots, M]: down projections before their weights
   ExpertTables tables;
   int num_rows, num_experts, chosen, slots;
-  int width;   // M
+  int width;         // M
   int hidden_width;  // F
   WeightView gate, up, down;
 };
 
 // Computes: the tables of one batch of rows.
-// Layout: one block; assignments dealt round the threads. Roles: all alike, then thread e makes the tiles of expert e.
-// Synchronisation: barriers between counting, summing and placing. Atomics order the assignments of an expert, which
-// decides no value.
-// Budget: latency bound, 2 passes over rows * K ids.
+// Layout: one block; assignments dealt round the threads. Roles: all alike, then thread e makes the tiles of
+// expert e. Synchronisation: barriers between counting, summing and placing. Atomics order the assignments of
+// an expert, which decides no value. Budget: latency bound, 2 passes over rows * K ids.
 __global__ void __launch_bounds__(kTableThreads) table_kernel(MoeProblem p, int tile_rows) {
   __shared__ int count[kMaxRoutedExperts];
   __shared__ int offset[kMaxRoutedExperts + 1];
@@ -105,8 +104,8 @@ __device__ __forceinline__ bool find_tile(const MoeProblem& p, int tile_rows, Ti
 }
 
 // Computes: hidden = silu(gate x) * (up x), products rounded to BF16 first; times gamma for shared experts.
-// Layout: block (stripe of 16 hidden units, tile of rows, shared expert). Roles, synchronisation: as linear_kernel.
-// Budget: the chosen experts' weights once per tile.
+// Layout: block (stripe of 16 hidden units, tile of rows, shared expert). Roles, synchronisation: as
+// linear_kernel. Budget: the chosen experts' weights once per tile.
 template <WeightFormat kFormat, int kTiles, bool kShared>
 __global__ void __launch_bounds__(kStripeThreads) expert_up_kernel(MoeProblem p) {
   TileRows tile;
@@ -143,8 +142,8 @@ __global__ void __launch_bounds__(kStripeThreads) expert_up_kernel(MoeProblem p)
 }
 
 // Computes: products = W2 hidden for each assignment, in f32.
-// Layout: block (stripe of 16 outputs, tile of rows, shared expert). Roles, synchronisation: as linear_kernel.
-// Budget: the chosen experts' weights once per tile; 4 bytes per product written.
+// Layout: block (stripe of 16 outputs, tile of rows, shared expert). Roles, synchronisation: as
+// linear_kernel. Budget: the chosen experts' weights once per tile; 4 bytes per product written.
 template <WeightFormat kFormat, int kTiles, bool kShared>
 __global__ void __launch_bounds__(kStripeThreads) expert_down_kernel(MoeProblem p) {
   TileRows tile;
@@ -155,7 +154,8 @@ __global__ void __launch_bounds__(kStripeThreads) expert_down_kernel(MoeProblem 
 #pragma unroll
   for (int t = 0; t < kTiles; ++t) {
     const int i = 8 * t + g;
-    x[t] = i < tile.count ? p.hidden + static_cast<std::int64_t>(tile.assignment(p, i)) * p.hidden_width : nullptr;
+    x[t] = i < tile.count ? p.hidden + static_cast<std::int64_t>(tile.assignment(p, i)) * p.hidden_width
+                          : nullptr;
   }
   const LaneRows rows[1] = {lane_rows(p.down, tile.bank, first_row, p.width)};
   float acc[1][kTiles][4] = {};
@@ -174,10 +174,9 @@ __global__ void __launch_bounds__(kStripeThreads) expert_down_kernel(MoeProblem 
   }
 }
 
-// Computes: out = sum of weight * product over the chosen experts in rank order, then the shared ones, rounded once;
-// zero for a row that chose none.
-// Layout: block (row, 1024 columns), four columns a thread. Roles: all alike. Synchronisation: none.
-// Budget: memory bound, 4 bytes per slot and column.
+// Computes: out = sum of weight * product over the chosen experts in rank order, then the shared ones,
+// rounded once; zero for a row that chose none. Layout: block (row, 1024 columns), four columns a thread.
+// Roles: all alike. Synchronisation: none. Budget: memory bound, 4 bytes per slot and column.
 __global__ void __launch_bounds__(kStripeThreads) combine_kernel(MoeProblem p) {
   const std::int64_t row = blockIdx.x;
   const int column = static_cast<int>(blockIdx.y * kStripeThreads + threadIdx.x) * 4;
@@ -190,14 +189,17 @@ __global__ void __launch_bounds__(kStripeThreads) combine_kernel(MoeProblem p) {
     any = any || routed;
     if (!any) continue;
     const float weight = routed ? p.weights[row * p.weights_stride + slot] : 1.0F;
-    const float4 value = *reinterpret_cast<const float4*>(p.products + (row * p.slots + slot) * p.width + column);
-    sum.x += weight * value.x, sum.y += weight * value.y, sum.z += weight * value.z, sum.w += weight * value.w;
+    const float4 value =
+        *reinterpret_cast<const float4*>(p.products + (row * p.slots + slot) * p.width + column);
+    sum.x += weight * value.x, sum.y += weight * value.y, sum.z += weight * value.z,
+        sum.w += weight * value.w;
   }
   *reinterpret_cast<uint2*>(p.out + row * p.out_stride + column) =
       make_uint2(pack_pair(sum.x, sum.y), pack_pair(sum.z, sum.w));
 }
 
-// Rows per tile: one eight up to eight assignments an expert, else more. Decides which weights are read again, no bit.
+// Rows per tile: one eight up to eight assignments an expert, else more. Decides which weights are read
+// again, no bit.
 int tiles_for(const MoeProblem& p) { return p.num_rows <= 8 ? 1 : 4; }
 
 std::int64_t max_tiles(const MoeProblem& p, int tiles) {
@@ -303,7 +305,8 @@ MoeProblem problem_of(const ops::MoeArgs& args, std::int64_t begin, std::int64_t
   return p;
 }
 
-// W4A4: what quantised products read is rounded to NVFP4 first. The bytes behind products and tables hold the input.
+// W4A4: what quantised products read is rounded to NVFP4 first. The bytes behind products and tables hold the
+// input.
 void round_input(const ops::MoeArgs& args, MoeProblem& p, std::byte* memory, const Launch& launch) {
   const MatrixBank& weight = args.routed_w13.gate;
   const TensorView x(const_cast<bf16*>(p.x), ScalarType::kBF16, {p.num_rows, p.width});
@@ -318,7 +321,8 @@ void round_input(const ops::MoeArgs& args, MoeProblem& p, std::byte* memory, con
 
 void round_hidden(const ops::MoeArgs& args, const MoeProblem& p, const Launch& launch) {
   // Routed slots of a row are one run of columns.
-  TensorView routed(p.hidden, ScalarType::kBF16, {p.num_rows, static_cast<std::int64_t>(p.chosen) * p.hidden_width});
+  TensorView routed(p.hidden, ScalarType::kBF16,
+                    {p.num_rows, static_cast<std::int64_t>(p.chosen) * p.hidden_width});
   routed.row_stride = static_cast<std::int64_t>(p.slots) * p.hidden_width;
   const TensorView amax(const_cast<BFloat16*>(args.routed_w2.input_amax), ScalarType::kBF16, {1});
   round_nvfp4({routed, amax, routed}, launch);
@@ -343,7 +347,8 @@ void run_chunk(const ops::MoeArgs& args, MoeProblem p, const Launch& launch) {
     run_up<true>(p, args.shared_w13, launch.stream);
     run_down<true>(p, args.shared_w2, launch.stream);
   }
-  const dim3 grid(static_cast<unsigned>(p.num_rows), static_cast<unsigned>(ceil_div(p.width, 4 * kStripeThreads)));
+  const dim3 grid(static_cast<unsigned>(p.num_rows),
+                  static_cast<unsigned>(ceil_div(p.width, 4 * kStripeThreads)));
   combine_kernel<<<grid, kStripeThreads, 0, launch.stream>>>(p);
   check_launch();
 }

@@ -30,7 +30,8 @@ struct Candidate {
   int expert;
 };
 
-// The larger score, then the lower expert: a total order, so that any tree of comparisons gives the same winner.
+// The larger score, then the lower expert: a total order, so that any tree of comparisons gives the same
+// winner.
 __device__ Candidate better(const Candidate& a, const Candidate& b) {
   return b.score > a.score || (b.score == a.score && b.expert < a.expert) ? b : a;
 }
@@ -60,16 +61,17 @@ __device__ int take_best(const RouteProblem& p, int lane, const float (&score)[k
     if (expert < p.routed && (taken >> i & 1U) == 0) best = better(best, {score[i], expert});
   }
   for (int step = kWarpThreads / 2; step > 0; step /= 2) {
-    best = better(best, {__shfl_xor_sync(kAllLanes, best.score, step), __shfl_xor_sync(kAllLanes, best.expert, step)});
+    best = better(
+        best, {__shfl_xor_sync(kAllLanes, best.score, step), __shfl_xor_sync(kAllLanes, best.expert, step)});
   }
   if (best.expert % kWarpThreads == lane) taken |= 1U << (best.expert / kWarpThreads);
   return best.expert;
 }
 
 // Computes: the chosen experts and all weights of one row (`model.md` 7.1).
-// Layout: a warp per row; lane l holds routed experts l, l + 32, ... and then weight l of the chosen and shared.
-// Roles: all lanes alike. Synchronisation: warp shuffles only.
-// Budget: E + S floats in, latency bound: K rounds of five shuffles.
+// Layout: a warp per row; lane l holds routed experts l, l + 32, ... and then weight l of the chosen and
+// shared. Roles: all lanes alike. Synchronisation: warp shuffles only. Budget: E + S floats in, latency
+// bound: K rounds of five shuffles.
 __global__ void __launch_bounds__(kWarps* kWarpThreads) route_kernel(RouteProblem p) {
   const int row = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / kWarpThreads;
   const int lane = static_cast<int>(threadIdx.x % kWarpThreads);
@@ -104,7 +106,8 @@ void route(const ops::RouteArgs& args, const Launch& launch) {
   const auto routed = static_cast<int>(args.bias.rows());
   const auto chosen = static_cast<int>(args.experts.shape[1]);
   const auto shared = static_cast<int>(args.logits.shape[1]) - routed;
-  INK_CHECK(routed <= kMaxExperts && chosen + shared <= kWarpThreads, "at most 256 routed experts, 32 weights a row");
+  INK_CHECK(routed <= kMaxExperts && chosen + shared <= kWarpThreads,
+            "at most 256 routed experts, 32 weights a row");
   if (num_rows == 0) return;
   const RouteProblem problem{args.logits.as<float>(),
                              args.logits.row_stride,
@@ -119,7 +122,8 @@ void route(const ops::RouteArgs& args, const Launch& launch) {
                              routed,
                              shared,
                              chosen};
-  route_kernel<<<static_cast<unsigned>(ceil_div(num_rows, kWarps)), kWarps * kWarpThreads, 0, launch.stream>>>(problem);
+  route_kernel<<<static_cast<unsigned>(ceil_div(num_rows, kWarps)), kWarps * kWarpThreads, 0,
+                 launch.stream>>>(problem);
   check_launch();
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// backends/cuda/moe/tables.cuh - which rows each expert works for: built on the device, read by the grouped products.
+// backends/cuda/moe/tables.cuh - which rows each expert works for: built on the device, read by the grouped
+// products.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +9,9 @@ namespace inkstone::cuda {
 
 inline constexpr int kMaxRoutedExperts = 256;
 
-// Assignments are numbers row * slots + slot. Expert e's lie at [offset[e], offset[e + 1]) of `order`; which of them
-// comes first means nothing for any bit of the result. Tile i covers up to `tile_rows` assignments of one expert.
+// Assignments are numbers row * slots + slot. Expert e's lie at [offset[e], offset[e + 1]) of `order`; which
+// of them comes first means nothing for any bit of the result. Tile i covers up to `tile_rows` assignments of
+// one expert.
 struct ExpertTables {
   std::int32_t* offset;       // [E + 1]
   std::int32_t* order;        // [rows * chosen]

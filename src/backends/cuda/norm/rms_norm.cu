@@ -38,14 +38,15 @@ __device__ float row_sum(float value) {
 }
 
 // Computes: out = x / sqrt(mean(x^2) + eps) * weight in f32, rounded once.
-// Layout: kThreadsPerRow threads a row, vectors of eight dealt round; the order of the sum follows from the width.
-// Roles: all alike. Synchronisation: one barrier for rows wider than a warp takes; out may be x, since each thread
-// reads its own vectors before it writes them.
-// Budget: memory bound; the second read of x comes from L1.
+// Layout: kThreadsPerRow threads a row, vectors of eight dealt round; the order of the sum follows from the
+// width. Roles: all alike. Synchronisation: one barrier for rows wider than a warp takes; out may be x, since
+// each thread reads its own vectors before it writes them. Budget: memory bound; the second read of x comes
+// from L1.
 template <int kThreadsPerRow>
 __global__ void __launch_bounds__(kThreads) rms_norm_kernel(NormProblem p) {
   constexpr int kRowsPerBlock = kThreads / kThreadsPerRow;
-  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * kRowsPerBlock + threadIdx.x / kThreadsPerRow;
+  const std::int64_t row =
+      static_cast<std::int64_t>(blockIdx.x) * kRowsPerBlock + threadIdx.x / kThreadsPerRow;
   if (row >= p.num_rows) return;  // whole warps; a block of one row never gets here
   const int first = static_cast<int>(threadIdx.x % kThreadsPerRow) * 8;
   const bf16* const x = p.x + (row / p.inner) * p.x_stride + (row % p.inner) * p.width;
@@ -77,9 +78,9 @@ void rms_norm(const ops::RmsNormArgs& args, const Launch& launch) {
   const std::int64_t num_rows = args.x.rows() * inner;
   INK_CHECK(width % 8 == 0, "normed widths are multiples of 8");
   if (num_rows == 0) return;
-  const NormProblem problem{args.x.as<bf16>(),   args.weight.as<bf16>(), args.out.as<bf16>(), args.x.row_stride,
-                            args.out.row_stride, inner,                  num_rows,            static_cast<int>(width),
-                            args.eps};
+  const NormProblem problem{args.x.as<bf16>(), args.weight.as<bf16>(),  args.out.as<bf16>(),
+                            args.x.row_stride, args.out.row_stride,     inner,
+                            num_rows,          static_cast<int>(width), args.eps};
   if (width <= kWarpWidth) {
     const auto blocks = static_cast<unsigned>(ceil_div(num_rows, kThreads / kWarpThreads));
     rms_norm_kernel<kWarpThreads><<<blocks, kThreads, 0, launch.stream>>>(problem);

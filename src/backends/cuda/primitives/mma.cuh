@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// backends/cuda/primitives/mma.cuh - tensor-core products of BF16, loads of their operands, asynchronous copies. Any
-// architecture from sm_80 on.
+// backends/cuda/primitives/mma.cuh - tensor-core products of BF16, loads of their operands, asynchronous
+// copies. Any architecture from sm_80 on.
 //
 // Fragments of mma.m16n8k16, for lane = 4 g + c:
 //   A [16, 16]: a0 = (g, 2c..), a1 = (g + 8, 2c..), a2 = (g, 2c + 8..), a3 = (g + 8, 2c + 8..), pairs along k
@@ -48,7 +48,8 @@ __device__ __forceinline__ void ldmatrix_x2_trans(std::uint32_t (&r)[2], std::ui
 
 // 16 bytes from global to shared memory; zeros, and no read, where `valid` is false.
 __device__ __forceinline__ void copy_async16(std::uint32_t to, const void* from, bool valid) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from), "r"(valid ? 16 : 0) : "memory");
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from), "r"(valid ? 16 : 0)
+               : "memory");
 }
 __device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
 // Returns when at most `kPending` of this thread's groups are outstanding.

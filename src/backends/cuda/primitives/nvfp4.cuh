@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// backends/cuda/primitives/nvfp4.cuh - NVFP4 codes to BF16 in registers, exactly (`checkpoint.md` 5.3): E2M1 * E4M3 has
-// at most six significant bits. The factor per matrix is not applied here.
+// backends/cuda/primitives/nvfp4.cuh - NVFP4 codes to BF16 in registers, exactly (`checkpoint.md` 5.3): E2M1
+// * E4M3 has at most six significant bits. The factor per matrix is not applied here.
 #pragma once
 
 #include <cuda_fp8.h>
@@ -15,8 +15,8 @@ __device__ __forceinline__ __nv_bfloat162 widen_scale(std::uint8_t code) {
   return __float2bfloat162_rn(__half2float(__half(half)));
 }
 
-// Columns 2j and 2j + 1 of eight consecutive codes. A code's three magnitude bits, shifted to the top of the mantissa,
-// are its value times 2^-126, subnormal included.
+// Columns 2j and 2j + 1 of eight consecutive codes. A code's three magnitude bits, shifted to the top of the
+// mantissa, are its value times 2^-126, subnormal included.
 __device__ __forceinline__ std::uint32_t decode_pair(std::uint32_t codes, int j, __nv_bfloat162 scale) {
   const std::uint32_t byte = codes >> (8 * j);
   const std::uint32_t spread = (byte | (byte << 12)) & 0x000f000fU;

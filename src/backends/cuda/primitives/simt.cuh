@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// backends/cuda/primitives/simt.cuh - vectors of BF16, sums over a warp or block: nothing that needs more than plain
-// threads.
+// backends/cuda/primitives/simt.cuh - vectors of BF16, sums over a warp or block: nothing that needs more
+// than plain threads.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -19,19 +19,25 @@ struct Float8 {
 };
 
 __device__ __forceinline__ float low_float(std::uint32_t pair) { return __uint_as_float(pair << 16); }
-__device__ __forceinline__ float high_float(std::uint32_t pair) { return __uint_as_float(pair & 0xffff0000U); }
+__device__ __forceinline__ float high_float(std::uint32_t pair) {
+  return __uint_as_float(pair & 0xffff0000U);
+}
 // Each rounded once, to nearest even.
 __device__ __forceinline__ std::uint32_t pack_pair(float low, float high) {
   const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
   return *reinterpret_cast<const std::uint32_t*>(&pair);
 }
-__device__ __forceinline__ float round_bf16(float value) { return __bfloat162float(__float2bfloat16_rn(value)); }
+__device__ __forceinline__ float round_bf16(float value) {
+  return __bfloat162float(__float2bfloat16_rn(value));
+}
 
 __device__ __forceinline__ Float8 widen(const uint4& raw) {
   return {{low_float(raw.x), high_float(raw.x), low_float(raw.y), high_float(raw.y), low_float(raw.z),
            high_float(raw.z), low_float(raw.w), high_float(raw.w)}};
 }
-__device__ __forceinline__ Float8 load8(const bf16* from) { return widen(*reinterpret_cast<const uint4*>(from)); }
+__device__ __forceinline__ Float8 load8(const bf16* from) {
+  return widen(*reinterpret_cast<const uint4*>(from));
+}
 __device__ __forceinline__ void store8(bf16* to, const Float8& x) {
   *reinterpret_cast<uint4*>(to) = make_uint4(pack_pair(x.v[0], x.v[1]), pack_pair(x.v[2], x.v[3]),
                                              pack_pair(x.v[4], x.v[5]), pack_pair(x.v[6], x.v[7]));
@@ -45,7 +51,8 @@ __device__ __forceinline__ float warp_sum(float value) {
 }
 __device__ __forceinline__ float warp_max(float value) {
 #pragma unroll
-  for (int step = kWarpThreads / 2; step > 0; step /= 2) value = fmaxf(value, __shfl_xor_sync(kAllLanes, value, step));
+  for (int step = kWarpThreads / 2; step > 0; step /= 2)
+    value = fmaxf(value, __shfl_xor_sync(kAllLanes, value, step));
   return value;
 }
 
