@@ -140,6 +140,7 @@ model::ForwardBatch DecoderRunner::forward_batch(const StepBatch& batch, const F
                   batch.max_sequence_rows};
   forward.logit_rows = inputs.logit_rows;
   forward.step_rows = batch.step_rows;
+  forward.nvfp4_activations = options_.nvfp4_activations;
   if (batch.media.empty()) return forward;
   forward.media_rows = inputs.media_rows;
   forward.media_vectors = media_vectors_.rows_at(0, static_cast<std::int64_t>(batch.media.size()));

@@ -23,8 +23,9 @@ struct EngineOptions {
   std::int64_t checkpoint_interval_tokens = 8192;  // of long prompts
   std::int64_t draft_rows = 0;                     // most rows of a decode beyond the first
   bool reuse_prefixes = true;
-  bool integrity_checks = false;  // counts all references and poisons what is freed, each step
-  std::string layout;             // everything that decides the bits of a state row: number types, version
+  bool nvfp4_activations = false;  // inputs of NVFP4 experts rounded to NVFP4 (`checkpoint.md` 5.4)
+  bool integrity_checks = false;   // counts all references and poisons what is freed, each step
+  std::string layout;              // everything that decides the bits of a state row: number types, version
 
   [[nodiscard]] scheduler::Limits scheduling() const {
     return {token_budget, max_chunk_tokens, answer_reserve_tokens};
