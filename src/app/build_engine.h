@@ -10,6 +10,7 @@
 #include "app/options.h"
 #include "base/result.h"
 #include "checkpoint/checkpoint.h"
+#include "engine/engine.h"
 #include "model/weights.h"
 #include "ops/backend.h"
 
@@ -34,5 +35,14 @@ struct LoadedModel {
 };
 
 Result<std::unique_ptr<LoadedModel>> load_model(const CommonOptions& options);
+
+// Refuses --nvfp4-activations where no expert is NVFP4: it would have no effect.
+Status check_nvfp4_activations(const LoadedModel& model);
+
+// An engine with its thread; the model outlives it.
+Result<std::unique_ptr<engine::Engine>> build_engine(const LoadedModel& model,
+                                                     const engine::EngineOptions& options);
+// Of one sequence at a time.
+engine::EngineOptions single_sequence(std::int64_t max_context_tokens);
 
 }  // namespace inkstone::app

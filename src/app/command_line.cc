@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "app/commands/commands.h"
 #include "app/console.h"
 #include "app/input.h"
+#include "ops/sample.h"
 
 namespace inkstone::app {
 namespace {
@@ -21,6 +23,7 @@ using Chosen = std::function<Status()>;
 
 constexpr std::int64_t kMaxThreads = 4096;
 constexpr std::int64_t kMaxRanks = 1024;
+constexpr std::int64_t kMaxTokens = std::numeric_limits<std::int32_t>::max();
 
 // The option parser reports mistakes by throwing; the exception is caught in `run` below.
 template <class T>
@@ -54,6 +57,14 @@ CLI::Option* add_integer(CLI::App& command, const std::string& name, Target& tar
       ->type_name("INT");
 }
 
+// Understood, so that the refusal can say what is missing; not in the help.
+void add_refused(CLI::App& command, const std::string& name, const std::string& reason) {
+  command
+      .add_option_function<std::string>(
+          name, [name, reason](const std::string&) { throw CLI::ValidationError(name + ": " + reason); })
+      ->group("");
+}
+
 void add_common(CLI::App& command, CommonOptions& options) {
   add_text(command, "--model", options.model, "Checkpoint folder (default: the shipped models/inkling-mini)")
       ->type_name("DIR");
@@ -75,6 +86,17 @@ void add_tensor_parallel(CLI::App& command) {
       ->group("");
 }
 
+void add_refused_speculation(CLI::App& command) {
+  command
+      .add_option_function<std::string>(
+          "--speculate",
+          [](const std::string& text) {
+            if (or_throw(parse_integer(text, {0, kMaxTokens}, "--speculate")) != 0)
+              throw CLI::ValidationError("--speculate: this version does not draft");
+          })
+      ->group("");
+}
+
 // A subcommand with the common options, and its own struct of options.
 template <class Options>
 std::pair<CLI::App*, std::shared_ptr<Options>> add_command(CLI::App& app, Chosen& chosen,
@@ -86,6 +108,63 @@ std::pair<CLI::App*, std::shared_ptr<Options>> add_command(CLI::App& app, Chosen
   parser->callback(
       [&chosen, options, command] { chosen = [options, command] { return command(*options); }; });
   return {parser, options};
+}
+
+CLI::Option* add_number(CLI::App& command, const std::string& name, double& target, const std::string& help) {
+  return command
+      .add_option_function<std::string>(
+          name, [&target, name](const std::string& text) { target = or_throw(parse_number(text, name)); },
+          help)
+      ->type_name("NUMBER");
+}
+
+// Whether a number makes sense is judged by sampling/params.h, which every request passes through.
+void add_sampling(CLI::App& command, sampling::SamplingParams& params) {
+  add_number(command, "--temperature", params.temperature, "0: the most likely token (default: 0)");
+  add_number(command, "--top-p", params.top_p, "Keep the most likely tokens of this mass (default: 1)");
+  add_integer(command, "--top-k", params.top_k, {0, kMaxTokens}, "Keep so many tokens; 0: all (default: 0)");
+  add_number(command, "--min-p", params.min_p, "Keep tokens of at least this share of the best (default: 0)");
+  add_integer(command, "--seed", params.seed, {0},
+              "Decides what is drawn above temperature 0 (default: random)");
+}
+
+void add_chat(CLI::App& app, Chosen& chosen) {
+  const auto [command, options] = add_command<ChatOptions>(
+      app, chosen, "chat", "One answer; without PROMPT a conversation, a line of standard input a turn",
+      chat);
+  add_text(*command, "PROMPT", options->prompt, "What to say");
+  add_text(*command, "--system", options->system, "Instructions before the conversation");
+  add_text(*command, "--effort", options->effort,
+           "How much to think: none, minimal, low, medium, high, max, or 0 to 0.99 (default: high)");
+  command->add_flag("--show-thinking", options->show_thinking, "Print the thinking too");
+  add_integer(*command, "--max-tokens", options->max_tokens, {1, kMaxTokens},
+              "Of one answer (default: the rest of the context)");
+  add_integer(*command, "--max-context", options->max_context, {2, kMaxTokens},
+              "Tokens of the conversation (default: 32768, or what the model has)");
+  add_sampling(*command, options->sampling);
+  add_refused(*command, "--image", "this version takes no pictures");
+  add_refused(*command, "--audio", "this version takes no sound");
+  add_refused_speculation(*command);
+  add_tensor_parallel(*command);
+}
+
+void add_generate(CLI::App& app, Chosen& chosen) {
+  const auto [command, options] = add_command<GenerateOptions>(
+      app, chosen, "generate", "Continues a text or ids, without chat format", generate);
+  add_text(*command, "--prompt", options->prompt, "Text; spellings of special tokens count as such");
+  add_text(*command, "--ids", options->ids, "Ids such as 1,2,3");
+  add_text(*command, "--ids-file", options->ids_file, "File with ids")->type_name("FILE");
+  add_integer(*command, "--max-tokens", options->max_tokens, {1, kMaxTokens}, "Most tokens (default: 256)");
+  add_sampling(*command, options->sampling);
+  command->add_option("--stop", options->stop, "Ends the answer where this text begins; may be repeated")
+      ->type_size(1)
+      ->allow_extra_args(false);
+  add_integer(*command, "--logprobs", options->sampling.logprobs, {0, ops::kMaxTopLogprobs},
+              "Log-probabilities of the tokens and of so many alternatives, under --json");
+  command->add_flag("--nvfp4-activations", options->nvfp4_activations,
+                    "Round the inputs of NVFP4 experts to NVFP4");
+  add_refused_speculation(*command);
+  add_tensor_parallel(*command);
 }
 
 void add_tokenize(CLI::App& app, Chosen& chosen) {
@@ -154,6 +233,8 @@ void add_doctor(CLI::App& app, Chosen& chosen) {
 void add_commands(CLI::App& app, Chosen& chosen) {
   app.require_subcommand(1);
   app.set_version_flag("--version", "inkstone " INKSTONE_VERSION);
+  add_chat(app, chosen);
+  add_generate(app, chosen);
   add_tokenize(app, chosen);
   add_detokenize(app, chosen);
   add_render(app, chosen);

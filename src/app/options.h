@@ -36,6 +36,35 @@ struct RenderOptions {
   CommonOptions common;
 };
 
+// Both commands that answer are greedy unless told otherwise: the same words give the same answer.
+inline sampling::SamplingParams greedy_sampling() {
+  sampling::SamplingParams params;
+  params.temperature = 0;
+  return params;
+}
+
+struct GenerateOptions {
+  CommonOptions common;
+  std::optional<std::string> prompt;  // exactly one of the three
+  std::optional<std::string> ids;
+  std::optional<std::string> ids_file;
+  std::int64_t max_tokens = 256;
+  sampling::SamplingParams sampling = greedy_sampling();
+  std::vector<std::string> stop;
+  bool nvfp4_activations = false;
+};
+
+struct ChatOptions {
+  CommonOptions common;
+  std::optional<std::string> prompt;  // none: a conversation, one line of standard input a turn
+  std::optional<std::string> system;
+  std::optional<std::string> effort;
+  bool show_thinking = false;
+  std::int64_t max_context = 32768;        // tokens; less where the model has less
+  std::optional<std::int64_t> max_tokens;  // of one answer; none: the rest of the context
+  sampling::SamplingParams sampling = greedy_sampling();
+};
+
 struct LogitsOptions {
   CommonOptions common;
   std::string ids_file;

@@ -9,6 +9,9 @@
 
 namespace inkstone::app {
 
+// Both print the answer as it comes, unless under --json: what was printed before a failure stays.
+Status chat(const ChatOptions& options);
+Status generate(const GenerateOptions& options);
 Status tokenize(const TokenizeOptions& options);
 Status detokenize(const DetokenizeOptions& options);
 Status render(const RenderOptions& options);

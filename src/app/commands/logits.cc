@@ -24,6 +24,7 @@ Status check_options(const LogitsOptions& options, const LoadedModel& model, std
         fmt::format("--last {} asks for more positions than the {} ids have", options.last, num_ids));
   if (options.mtp && model.config().num_mtp() == 0)
     return invalid(fmt::format("--mtp: the checkpoint {} has no draft heads", model.folder));
+  if (options.nvfp4_activations) return check_nvfp4_activations(model);
   return {};
 }
 
