@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times the tokenizer on a text with a rank file: tokenize_bench RANK_FILE TEXT_FILE [ROUNDS] [IDS_FILE].
+// Times the tokenizer on a text with a rank file: tokenize_bench VOCABULARY TEXT_FILE [ROUNDS] [IDS_FILE].
+// VOCABULARY is a tokenizer.json or a rank file.
 // Prints one JSON document with the best round, and nothing when the ids do not decode to the text. Writes
 // the ids, one a line, when IDS_FILE is given. tools/compare_tiktoken.py runs it beside another tokenizer.
 #include <fmt/format.h>
@@ -50,13 +51,15 @@ int fail(std::string_view message) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 3) return fail("usage: tokenize_bench RANK_FILE TEXT_FILE [ROUNDS] [IDS_FILE]");
+  if (argc < 3) return fail("usage: tokenize_bench VOCABULARY TEXT_FILE [ROUNDS] [IDS_FILE]");
   std::string text;
   if (!read_file(argv[2], text)) return fail("cannot read the text");
   const Clock::time_point begin = Clock::now();
-  std::string ranks;
-  if (!read_file(argv[1], ranks)) return fail("cannot read the rank file");
-  const auto vocabulary = inkstone::text::parse_tiktoken(ranks);
+  std::string file;
+  if (!read_file(argv[1], file)) return fail("cannot read the vocabulary");
+  const bool json = std::string_view(argv[1]).ends_with(".json");
+  const auto vocabulary =
+      json ? inkstone::text::parse_tokenizer_json(file) : inkstone::text::parse_tiktoken(file);
   if (!vocabulary) return fail(vocabulary.error().message);
   const auto tokenizer = Tokenizer::from_vocabulary(*vocabulary);
   if (!tokenizer) return fail(tokenizer.error().message);

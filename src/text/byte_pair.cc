@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 #include <queue>
+#include <unordered_map>
 
 #include "base/check.h"
 
@@ -19,7 +20,74 @@ struct Part {
   std::int32_t pair_rank;  // of this part joined with the next one
 };
 
-// Parts of a long piece as a doubly linked list over byte positions: part `at` spans [at, next[at]).
+// Adjacent pairs by rank, then by position. A plain heap of all pairs jumps about in memory; the pairs of one
+// rank mostly come in order of position, so they are kept as a list, and only the distinct ranks need a heap.
+class PairQueue {
+ public:
+  struct Pair {
+    std::int32_t rank;
+    std::uint32_t at;
+  };
+
+  [[nodiscard]] bool empty() const { return ranks_.empty(); }
+
+  void push(Pair pair) {
+    const auto [found, added] = bucket_of_rank_.try_emplace(pair.rank, buckets_.size());
+    if (added) buckets_.emplace_back();
+    Bucket& bucket = buckets_[found->second];
+    if (bucket.empty()) ranks_.push(pair.rank);
+    bucket.push(pair.at);
+  }
+
+  // The pair of lowest rank, the leftmost of them.
+  Pair pop() {
+    const std::int32_t rank = ranks_.top();
+    Bucket& bucket = buckets_[bucket_of_rank_.find(rank)->second];
+    const Pair pair = {rank, bucket.pop()};
+    if (bucket.empty()) ranks_.pop();
+    return pair;
+  }
+
+ private:
+  class Bucket {
+   public:
+    [[nodiscard]] bool empty() const { return cursor_ == ordered_.size() && late_.empty(); }
+
+    void push(std::uint32_t at) {
+      if (cursor_ == ordered_.size()) {
+        ordered_.clear();
+        cursor_ = 0;
+      }
+      if (ordered_.empty() || at >= ordered_.back()) {
+        ordered_.push_back(at);
+      } else {
+        late_.push(at);
+      }
+    }
+
+    std::uint32_t pop() {
+      if (cursor_ == ordered_.size() || (!late_.empty() && late_.top() < ordered_[cursor_])) {
+        const std::uint32_t at = late_.top();
+        late_.pop();
+        return at;
+      }
+      return ordered_[cursor_++];
+    }
+
+   private:
+    std::vector<std::uint32_t> ordered_;  // ascending; what is before cursor_ is gone
+    std::size_t cursor_ = 0;
+    std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>>
+        late_;  // came out of order
+  };
+
+  std::unordered_map<std::int32_t, std::size_t> bucket_of_rank_;
+  std::vector<Bucket> buckets_;
+  std::priority_queue<std::int32_t, std::vector<std::int32_t>, std::greater<>>
+      ranks_;  // of buckets that hold pairs
+};
+
+// Parts of a long piece as a doubly linked list over byte positions: part `at` spans [at, next_[at]).
 class PartList {
  public:
   PartList(const RankTable& ranks, std::string_view piece)
@@ -33,19 +101,13 @@ class PartList {
       previous_[at] = at - 1;  // of the first part: kNowhere
     }
     for (std::uint32_t at = 0; at < piece.size(); ++at) offer(at);
-    // Filling first and ordering once is linear.
-    std::make_heap(heap_.begin(), heap_.end(), std::greater<>());
-    ordered_ = true;
   }
 
   void merge_all() {
-    while (!heap_.empty()) {
-      std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
-      const std::uint64_t key = heap_.back();
-      heap_.pop_back();
-      const auto at = static_cast<std::uint32_t>(key);
+    while (!pairs_.empty()) {
+      const PairQueue::Pair pair = pairs_.pop();
       // An entry is out of date when its part or its neighbour has been merged meanwhile.
-      if (pair_rank_[at] == static_cast<std::int32_t>(key >> 32)) merge(at);
+      if (pair_rank_[pair.at] == pair.rank) merge(pair.at);
     }
   }
 
@@ -61,13 +123,11 @@ class PartList {
     return piece_.substr(begin, end - begin);
   }
 
-  // Ranks the pair that starts at `at`; the key orders by rank, then by position.
+  // Ranks the pair that starts at `at`.
   void offer(std::uint32_t at) {
     const std::uint32_t middle = next_[at];
     pair_rank_[at] = middle < piece_.size() ? ranks_.find(span(at, next_[middle])) : kNone;
-    if (pair_rank_[at] == kNone) return;
-    heap_.push_back(static_cast<std::uint64_t>(pair_rank_[at]) << 32 | at);
-    if (ordered_) std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
+    if (pair_rank_[at] != kNone) pairs_.push({pair_rank_[at], at});
   }
 
   void merge(std::uint32_t at) {
@@ -84,8 +144,7 @@ class PartList {
   std::vector<std::uint32_t> next_;
   std::vector<std::uint32_t> previous_;
   std::vector<std::int32_t> pair_rank_;
-  std::vector<std::uint64_t> heap_;
-  bool ordered_ = false;
+  PairQueue pairs_;
 };
 
 }  // namespace
@@ -97,7 +156,7 @@ void encode_piece(const RankTable& ranks, std::string_view piece, std::vector<st
   } else if (piece.size() <= kLongestScannedPiece) {
     merge_by_scan(ranks, piece, out);
   } else {
-    merge_by_heap(ranks, piece, out);
+    merge_by_queue(ranks, piece, out);
   }
 }
 
@@ -126,7 +185,7 @@ void merge_by_scan(const RankTable& ranks, std::string_view piece, std::vector<s
   }
 }
 
-void merge_by_heap(const RankTable& ranks, std::string_view piece, std::vector<std::int32_t>& out) {
+void merge_by_queue(const RankTable& ranks, std::string_view piece, std::vector<std::int32_t>& out) {
   INK_CHECK(piece.size() < std::numeric_limits<std::uint32_t>::max());
   PartList parts(ranks, piece);
   parts.merge_all();

@@ -16,9 +16,9 @@ namespace inkstone::text {
 void encode_piece(const RankTable& ranks, std::string_view piece, std::vector<std::int32_t>& out);
 
 // The two ways of merging give the same ids. The scan costs the square of the length but is quickest for
-// words; the heap costs n log n.
+// words; the queue costs n log n.
 inline constexpr std::size_t kLongestScannedPiece = 128;
 void merge_by_scan(const RankTable& ranks, std::string_view piece, std::vector<std::int32_t>& out);
-void merge_by_heap(const RankTable& ranks, std::string_view piece, std::vector<std::int32_t>& out);
+void merge_by_queue(const RankTable& ranks, std::string_view piece, std::vector<std::int32_t>& out);
 
 }  // namespace inkstone::text

@@ -106,7 +106,7 @@ TEST(Pretokenizer, BacktracksOverALongWord) {
               ElementsAre(std::string(1 << 20, 'A') + "\u3042", "B"));
 }
 
-TEST(BytePair, MergesAlikeByScanAndByHeap) {
+TEST(BytePair, MergesAlikeByScanAndByQueue) {
   std::mt19937 random(7);
   const std::vector<TokenEntry> entries =
       parse_tiktoken(test_support::read_source_file("tests/data/tokenizer/o200k_base.tiktoken"))->ordinary;
@@ -117,10 +117,10 @@ TEST(BytePair, MergesAlikeByScanAndByHeap) {
     const unsigned letters = 1 + random() % 26;
     while (piece.size() < size) piece.push_back(static_cast<char>('a' + random() % letters));
     Ids scanned;
-    Ids heaped;
+    Ids queued;
     merge_by_scan(ranks, piece, scanned);
-    merge_by_heap(ranks, piece, heaped);
-    ASSERT_EQ(scanned, heaped) << piece;
+    merge_by_queue(ranks, piece, queued);
+    ASSERT_EQ(scanned, queued) << piece;
   }
 }
 
