@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -121,6 +123,41 @@ TEST(BytePair, MergesAlikeByScanAndByQueue) {
     merge_by_scan(ranks, piece, scanned);
     merge_by_queue(ranks, piece, queued);
     ASSERT_EQ(scanned, queued) << piece;
+  }
+}
+
+// A vocabulary of random words over two letters, in random order of rank: merges unlock others of lower rank
+// all the time.
+RankTable random_words(std::mt19937& random) {
+  std::set<std::string> words = {"a", "b"};
+  for (std::size_t count = 4 + random() % 40; words.size() < count;) {
+    std::string word;
+    for (std::size_t size = 2 + random() % 5; word.size() < size;)
+      word.push_back(random() % 2 == 0 ? 'a' : 'b');
+    words.insert(word);
+  }
+  std::vector<std::string> order(words.begin(), words.end());
+  std::shuffle(order.begin(), order.end(), random);
+  std::vector<TokenEntry> entries;
+  for (const std::string& word : order) entries.push_back({word, static_cast<std::int32_t>(entries.size())});
+  return RankTable(entries);
+}
+
+TEST(BytePair, MergesAlikeWhateverTheRanks) {
+  std::mt19937 random(8);
+  for (int table = 0; table < 400; ++table) {
+    const RankTable ranks = random_words(random);
+    for (int round = 0; round < 20; ++round) {
+      std::string piece;
+      for (std::size_t size = 1 + random() % kLongestScannedPiece; piece.size() < size;) {
+        piece.push_back(random() % 16 == 0 ? 'b' : 'a');
+      }
+      Ids scanned;
+      Ids queued;
+      merge_by_scan(ranks, piece, scanned);
+      merge_by_queue(ranks, piece, queued);
+      ASSERT_EQ(scanned, queued) << piece;
+    }
   }
 }
 
