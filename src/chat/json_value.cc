@@ -58,7 +58,9 @@ class TreeBuilder : public json::json_sax_t {
     add(Kind::kBool)->boolean = value;
     return true;
   }
+  // Only numbers with a minus sign come here. The vendor's parser takes -0 for a float.
   bool number_integer(std::int64_t value) override {
+    if (value == 0) return add_number(Kind::kFloat, -0.0, "-0.0");
     return add_number(Kind::kInteger, static_cast<double>(value), fmt::to_string(value));
   }
   bool number_unsigned(std::uint64_t value) override {

@@ -222,6 +222,25 @@ TEST(ReplyDecoder, TakesBlocksInAnyOrder) {
       "[onetwo] [mid] stop");
 }
 
+// B06: the turn of a long conversation is read like the first one.
+TEST(ReplyDecoder, ReadsTheFifthTurnLikeTheFirst) {
+  const std::string turn =
+      "<|message_model|>" + call_block("f", kGood) + kClosed +
+      "<|message_tool|>f<|content_text|>done<|end_message|><|message_user|><|content_text|>go<|end_message|>";
+  const Ids reply = ids_of(call_block("f", kGood) + kClosed);
+  std::string history;
+  for (int idx = 0; idx < 5; ++idx, history += turn) {
+    const Ids prompt = ids_of(history + "<|message_model|>");
+    EXPECT_EQ(both(reply, with_tools(), TurnEnd::kLength, prompt), "[] [] call_0 f {} tool_calls");
+  }
+}
+
+TEST(ReplyDecoder, TakesPayloadsOfAnyDepth) {
+  const std::string deep = R"({"a":)" + std::string(10000, '[') + std::string(10000, ']') + "}";
+  EXPECT_EQ(both(ids_of(call_block("f", R"({"name":"f","args":)" + deep + "}") + kClosed)),
+            "[] [] call_0 f " + deep + " tool_calls");
+}
+
 // B07: a broken quote must not leak markers, and the rest of the turn goes on.
 TEST(ReplyDecoder, TurnsABrokenPayloadIntoContent) {
   for (const std::string payload : {R"({"name":"f","args":{"a":"b&quot;}})",
