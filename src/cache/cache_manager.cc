@@ -54,9 +54,9 @@ void CacheManager::find_resume_point(Sequence& sequence) const {
       sequence.cached_tokens = begin + hit->tail_tokens;
       resume_pages = page;
     }
-    if (begin + kPageTokens > most) break;
+    if (begin + kPageTokens + layout_.lookahead > most) break;
     const ContentKey key = extend(sequence.page_keys.back(), rest.first(kPageTokens));
-    const auto found = pool_.find(key);
+    const auto found = pool_.find(lookup_key(key, rest.subspan(kPageTokens)));
     if (!found) break;
     sequence.page_keys.push_back(key);
     sequence.pages.push_back(*found);
@@ -69,6 +69,13 @@ void CacheManager::find_resume_point(Sequence& sequence) const {
 void CacheManager::reference_hit(Sequence& sequence) {
   for (const PageId page : sequence.pages) pool_.add_reference(page);
   if (sequence.source.valid()) store_.pin(sequence.source);
+}
+
+// The last rows of a page depend on the tokens that the groups look ahead to; a prefix that goes on
+// differently is served by another page. A cut that shares the page has these tokens in its prefix.
+ContentKey CacheManager::lookup_key(const ContentKey& key, std::span<const TokenKey> behind) const {
+  if (layout_.lookahead == 0) return key;
+  return extend(key, behind.first(static_cast<std::size_t>(layout_.lookahead)));
 }
 
 bool CacheManager::admit(SequenceId id, CopyPlan& plan) {
@@ -159,7 +166,8 @@ void CacheManager::publish_final_pages(Sequence& sequence) {
     const auto begin = static_cast<std::size_t>(page * kPageTokens);
     const ContentKey key =
         extend(sequence.page_keys.back(), std::span(sequence.tokens).subspan(begin, kPageTokens));
-    pool_.publish(sequence.pages[static_cast<std::size_t>(page)], key);
+    const auto behind = std::span(sequence.tokens).subspan(begin + kPageTokens);
+    pool_.publish(sequence.pages[static_cast<std::size_t>(page)], lookup_key(key, behind));
     sequence.page_keys.push_back(key);
   }
 }

@@ -126,6 +126,7 @@ class CacheManager {
   }
   SequenceId take_entry();
   void find_resume_point(Sequence& sequence) const;
+  [[nodiscard]] ContentKey lookup_key(const ContentKey& key, std::span<const TokenKey> behind) const;
   void reference_hit(Sequence& sequence);
   bool take_private_pages(Sequence& sequence, std::int64_t count, CopyPlan& plan);
   void restore(Sequence& sequence, CopyPlan& plan);

@@ -109,20 +109,28 @@ void BatchBuilder::add_sequence(const RowSource& source, StepBatch& batch) {
   if (source.decode) batch.step_rows += source.rows;
   if (!source.decode) add_media(source, first_row, batch);
   add_table_change(source, sequence, batch);
-  if (!source.samples) return;
-  const std::int32_t last_row = batch.row_begin.back() - 1;
-  batch.logit_rows.push_back(last_row);
-  batch.logit_slots.push_back(source.slot.value);
-  batch.draws.push_back({.sequence = source.rules,
-                         .position = batch.row_position[at(last_row)] + 1,
-                         .fed_token = std::max(0, batch.ids[at(last_row)]),
-                         .mask = {}});
+  if (source.samples) add_draws(source, batch);
+}
+
+// Every row of a verify step is a draw: the one behind the last accepted draft is the next token.
+void BatchBuilder::add_draws(const RowSource& source, StepBatch& batch) {
+  const std::int32_t end = batch.row_begin.back();
+  for (std::int32_t row = source.decode ? end - narrow(source.rows) : end - 1; row < end; ++row) {
+    batch.logit_rows.push_back(row);
+    batch.logit_slots.push_back(source.slot.value);
+    batch.draws.push_back({.sequence = source.rules,
+                           .position = batch.row_position[at(row)] + 1,
+                           .fed_token = std::max(0, batch.ids[at(row)]),
+                           .mask = {}});
+  }
 }
 
 void BatchBuilder::add_rows(const RowSource& source, std::int32_t sequence, StepBatch& batch) {
   const auto known = static_cast<std::int64_t>(source.tokens.size());
   for (std::int64_t p = source.first_position; p < source.first_position + source.rows; ++p) {
-    batch.ids.push_back(p < known ? source.tokens[at(p)] : kLastDrawn);
+    const std::int64_t draft = p - known;
+    const bool drafted = draft >= 0 && draft < static_cast<std::int64_t>(source.drafts.size());
+    batch.ids.push_back(p < known ? source.tokens[at(p)] : drafted ? source.drafts[at(draft)] : kLastDrawn);
     batch.row_sequence.push_back(sequence);
     batch.row_position.push_back(narrow(p));
   }

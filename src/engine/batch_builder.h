@@ -21,7 +21,9 @@ struct RowSource {
   std::int64_t rows = 0;
   bool decode = false;
   bool samples = false;
-  std::span<const std::int32_t> tokens;  // known to the host; later positions are taken from the device
+  std::span<const std::int32_t> tokens;  // known to the host
+  std::span<const std::int32_t>
+      drafts;  // to be verified behind them; later positions are taken from the device
   std::span<const MediaItem> media;
   cache::SlotId slot;
   std::span<const cache::PageId> pages;
@@ -51,6 +53,7 @@ class BatchBuilder {
   void add_sequence(const RowSource& source, StepBatch& batch);
   void add_rows(const RowSource& source, std::int32_t sequence, StepBatch& batch);
   void add_media(const RowSource& source, std::int32_t first_row, StepBatch& batch);
+  static void add_draws(const RowSource& source, StepBatch& batch);
   void add_table_change(const RowSource& source, std::int32_t row, StepBatch& batch);
 
   std::vector<std::int32_t> lanes_;              // requests in the order of the batch

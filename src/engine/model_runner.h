@@ -40,7 +40,7 @@ struct StepBatch {
   std::vector<std::int32_t> row_begin;       // [S + 1]
   std::vector<std::int32_t> first_position;  // [S]
   std::vector<std::int32_t> slots;           // [S]
-  std::vector<std::int32_t> logit_rows;      // [N]
+  std::vector<std::int32_t> logit_rows;      // [N] all rows of decoding sequences, the last of prompts
   std::vector<std::int32_t> logit_slots;     // [N] slot for which the row draws
   std::vector<sampling::RowDraw> draws;      // [N]
   std::vector<MediaRow> media;
@@ -68,6 +68,9 @@ class ModelRunner {
   // Waits for the oldest step not yet collected and gives what its draws drew, in their order. What the
   // entries refer to is valid until the next collect.
   virtual Status collect(std::vector<sampling::SampledToken>& drawn) = 0;
+  // Tokens proposed to follow those of a sequence of the step just collected, for the next step to verify;
+  // valid until the next collect. Only runners with steps_ahead 0 propose any.
+  [[nodiscard]] virtual std::span<const std::int32_t> drafts(std::int64_t /*sequence*/) const { return {}; }
 };
 
 }  // namespace inkstone::engine

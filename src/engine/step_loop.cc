@@ -23,8 +23,7 @@ StepLoop::StepLoop(ModelRunner& runner, const EngineOptions& options)
   const std::int64_t pages = cache::pages_for(options.max_context_tokens);
   for (InFlight& flight : flights_) {
     BatchBuilder::reserve(flight.batch, options.token_budget, options.max_sequences, pages);
-    flight.requests.reserve(static_cast<std::size_t>(options.max_sequences));
-    flight.draw_requests.reserve(static_cast<std::size_t>(options.token_budget));
+    flight.parts.reserve(static_cast<std::size_t>(options.max_sequences));
   }
   const auto sequences = static_cast<std::size_t>(options.max_sequences);
   for (auto* indices : {&running_, &waiting_, &candidates_, &order_}) indices->reserve(sequences);
@@ -115,6 +114,8 @@ scheduler::SequenceView StepLoop::view_of(const Request& request) const {
   if (request.running() && view.length >= request.most_tokens)
     view.length = std::max(view.position, request.prompt_end);
   view.prompt_end = request.prompt_end;
+  view.draft_rows = std::clamp<std::int64_t>(request.most_tokens - request.length() - 1, 0,
+                                             static_cast<std::int64_t>(request.drafts.size()));
   view.most_tokens = request.most_tokens;
   if (request.position < request.prompt_tokens)
     view.next_cut = request.next_cut(request.position, options_.checkpoint_interval_tokens);
@@ -142,6 +143,7 @@ void StepLoop::preempt() {
     Request& request = at(index);
     const bool swapped = kind == scheduler::Preemption::kSwap && cache_.swap_out(request.cached, copies_);
     std::erase(running_, index);
+    request.drafts.clear();
     if (swapped) {
       request.phase = Phase::kSwapped;
       ++counts_.swaps;
@@ -212,6 +214,7 @@ void StepLoop::add_source(const scheduler::PlannedRows& rows) {
                       .decode = rows.decode,
                       .samples = rows.samples,
                       .tokens = request.tokens,
+                      .drafts = request.drafts,
                       .media = request.submission.media,
                       .slot = cache_.slot(request.cached),
                       .pages = cache_.pages(request.cached),
@@ -233,19 +236,18 @@ Status StepLoop::enqueue() {
 
 // Rows of known tokens are as good as computed for everything that is enqueued behind them.
 void StepLoop::note_enqueued(InFlight& flight) {
-  flight.requests.clear();
-  flight.draw_requests.clear();
+  flight.parts.clear();
+  std::int64_t first_draw = 0;
   for (const std::int32_t source_index : order_) {
     const RowSource& source = sources_[static_cast<std::size_t>(source_index)];
     Request& request = at(source.request);
-    flight.requests.push_back(source.request);
+    const std::int64_t draws = !source.samples ? 0 : source.decode ? source.rows : 1;
+    flight.parts.push_back({source.request, first_draw, draws});
+    first_draw += draws;
     ++request.steps_in_flight;
     request.position += source.rows;
     cache_.wrote(request.cached, request.position);
-    if (source.samples) {
-      ++request.pending_draws;
-      flight.draw_requests.push_back(source.request);
-    }
+    if (source.samples) ++request.pending_draws;
     if (source.decode) continue;
     counts_.prompt_tokens += source.rows;
     want_checkpoint(request);
@@ -264,17 +266,51 @@ Status StepLoop::collect() {
   InFlight& flight = flights_[static_cast<std::size_t>(collected_steps_) % kBatches];
   INK_TRY(runner_.collect(drawn_));
   ++collected_steps_;
-  INK_CHECK(drawn_.size() == flight.draw_requests.size(), "one token for each draw");
-  for (const std::int32_t index : flight.requests) --at(index).steps_in_flight;
-  for (std::size_t i = 0; i < drawn_.size(); ++i) take_token(flight.draw_requests[i], drawn_[i]);
-  for (const std::int32_t index : flight.requests) forget_if_done(index);
+  INK_CHECK(static_cast<std::int64_t>(drawn_.size()) == flight.batch.num_draws(), "one token for each draw");
+  for (const InFlight::Part& part : flight.parts) --at(part.request).steps_in_flight;
+  for (const InFlight::Part& part : flight.parts)
+    if (part.draws > 0) take_draws(part);
+  if (runner_.steps_ahead() == 0) take_drafts(flight);
+  for (const InFlight::Part& part : flight.parts) forget_if_done(part.request);
   return copy_state();
+}
+
+void StepLoop::take_draws(const InFlight::Part& part) {
+  Request& request = at(part.request);
+  --request.pending_draws;
+  if (request.ended) return;  // drawn behind the end
+  const std::int64_t accepted = part.draws > 1 ? accept_drafts(request, part) : 0;
+  ++request.speculation.verify_steps;
+  for (std::int64_t i = 0; i <= accepted && !request.ended; ++i)
+    take_token(part.request, drawn_[static_cast<std::size_t>(part.first_draw + i)]);
+}
+
+// Drafts stand while they equal what was drawn in their place. Rows behind the first difference, which were
+// fed with the rest, are taken back by position.
+std::int64_t StepLoop::accept_drafts(Request& request, const InFlight::Part& part) {
+  const std::int64_t drafted = part.draws - 1;
+  std::int64_t accepted = 0;
+  while (accepted < drafted && request.drafts[static_cast<std::size_t>(accepted)] ==
+                                   drawn_[static_cast<std::size_t>(part.first_draw + accepted)].id)
+    ++accepted;
+  request.position -= drafted - accepted;
+  cache_.roll_back(request.cached, request.position);
+  request.speculation.drafted += drafted;
+  request.speculation.accepted += accepted;
+  return accepted;
+}
+
+void StepLoop::take_drafts(const InFlight& flight) {
+  for (std::size_t i = 0; i < flight.parts.size(); ++i) {
+    Request& request = at(flight.parts[i].request);
+    if (request.ended || flight.parts[i].draws == 0) continue;
+    const auto proposed = runner_.drafts(static_cast<std::int64_t>(i));
+    request.drafts.assign(proposed.begin(), proposed.end());
+  }
 }
 
 void StepLoop::take_token(std::int32_t index, const sampling::SampledToken& drawn) {
   Request& request = at(index);
-  --request.pending_draws;
-  if (request.ended) return;  // drawn behind the end
   if (drawn.fault != ops::SampleFault::kNone)
     return end(index, FinishReason::kFailed, sampling::to_error(drawn.fault));
   request.tokens.push_back(drawn.id);
@@ -310,7 +346,7 @@ void StepLoop::end(std::int32_t index, FinishReason reason, Error error) {
   ++counts_.finished;
   request.channel->finish({.reason = reason,
                            .usage = {request.prompt_tokens, request.generated(), request.cached_tokens},
-                           .speculation = {},
+                           .speculation = request.speculation,
                            .stop_id = request.stop_id,
                            .error = std::move(error)});
 }

@@ -55,9 +55,13 @@ class StepLoop {
  private:
   // What has to be remembered of a step until it has been collected.
   struct InFlight {
+    struct Part {
+      std::int32_t request = 0;
+      std::int64_t first_draw = 0;
+      std::int64_t draws = 0;
+    };
     StepBatch batch;
-    std::vector<std::int32_t> requests;       // all that have rows in it
-    std::vector<std::int32_t> draw_requests;  // [N]
+    std::vector<Part> parts;  // by sequence of the batch
   };
   static constexpr std::size_t kBatches = 2;
 
@@ -81,7 +85,10 @@ class StepLoop {
   void note_enqueued(InFlight& flight);
   void want_checkpoint(Request& request);
   Status copy_state();
+  void take_draws(const InFlight::Part& part);
+  std::int64_t accept_drafts(Request& request, const InFlight::Part& part);
   void take_token(std::int32_t index, const sampling::SampledToken& drawn);
+  void take_drafts(const InFlight& flight);
   void end(std::int32_t index, FinishReason reason, Error error = {});
   void forget_if_done(std::int32_t index);
   void insert_waiting(std::int32_t index);

@@ -60,7 +60,7 @@ struct Usage {
   std::int64_t cached_tokens = 0;  // of the prompt, whose state was reused
 };
 
-// Of drafts; zero without.
+// `verify_steps` counts every step that drew a token.
 struct Speculation {
   std::int64_t drafted = 0;
   std::int64_t accepted = 0;
