@@ -151,8 +151,7 @@ std::string spell_quantised(const std::vector<std::int64_t>& layers) {
 
 std::string spell_plan(const MemoryPlan& plan) {
   return fmt::format(
-      "{:<12} {} of weights; {} of {} state per rank: {} sequences of {} tokens, {} a token and {} a "
-      "sequence\n",
+      "{:<12} {} of weights; {} of {} state per rank for {} x {} tokens ({} a token, {} a sequence)\n",
       "memory", spell_bytes(plan.weight_bytes), spell_bytes(plan.state_bytes), plan.state_type,
       plan.sequences, plan.max_context, spell_bytes(plan.bytes_per_token),
       spell_bytes(plan.window_bytes_per_sequence));
