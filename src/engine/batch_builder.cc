@@ -25,6 +25,7 @@ void clear(StepBatch& batch) {
   batch.logit_slots.clear();
   batch.draws.clear();
   batch.media.clear();
+  batch.head_rows.clear();
   batch.table_changes.clear();
   batch.table_entries.clear();
   batch.step_rows = 0;
@@ -47,6 +48,7 @@ void BatchBuilder::reserve(StepBatch& batch, std::int64_t max_rows, std::int64_t
   batch.first_position.reserve(at(max_sequences));
   batch.slots.reserve(at(max_sequences));
   batch.draws.reserve(at(max_rows));
+  batch.head_rows.reserve(at(max_sequences));
   batch.table_changes.reserve(at(2 * max_sequences));
   batch.table_entries.reserve(at(max_sequences * max_pages));
 }
@@ -110,6 +112,19 @@ void BatchBuilder::add_sequence(const RowSource& source, StepBatch& batch) {
   if (!source.decode) add_media(source, first_row, batch);
   add_table_change(source, sequence, batch);
   if (source.samples) add_draws(source, batch);
+  if (!source.decode && source.head_depths > 0) add_heads(source, sequence, batch);
+}
+
+void BatchBuilder::add_heads(const RowSource& source, std::int32_t sequence, StepBatch& batch) {
+  batch.head_rows.push_back({.range = {.slot = source.slot.value,
+                                       .table_row = sequence,
+                                       .begin = source.head_begin,
+                                       .end = source.first_position + source.rows,
+                                       .depths = source.head_depths,
+                                       .media = source.media_spans},
+                             .own_begin = source.first_position,
+                             .trunk_row = batch.row_begin[at(sequence)],
+                             .tokens = source.tokens});
 }
 
 // Every row of a verify step is a draw: the one behind the last accepted draft is the next token.
@@ -117,7 +132,7 @@ void BatchBuilder::add_draws(const RowSource& source, StepBatch& batch) {
   const std::int32_t end = batch.row_begin.back();
   for (std::int32_t row = source.decode ? end - narrow(source.rows) : end - 1; row < end; ++row) {
     batch.logit_rows.push_back(row);
-    batch.logit_slots.push_back(source.slot.value);
+    batch.logit_slots.push_back(source.drafts.empty() ? source.slot.value : -1);
     batch.draws.push_back({.sequence = source.rules,
                            .position = batch.row_position[at(row)] + 1,
                            .fed_token = std::max(0, batch.ids[at(row)]),

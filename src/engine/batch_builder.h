@@ -28,6 +28,9 @@ struct RowSource {
   cache::SlotId slot;
   std::span<const cache::PageId> pages;
   const sampling::SequenceRules* rules = nullptr;
+  std::int64_t head_begin = 0;  // of a prompt: the heads run from here to the end of its rows
+  std::int64_t head_depths = 0;
+  std::span<const speculative::MediaSpan> media_spans;
 };
 
 // Keeps decoding sequences at the same place of the batch from step to step, so that only new pages of a
@@ -54,6 +57,7 @@ class BatchBuilder {
   void add_rows(const RowSource& source, std::int32_t sequence, StepBatch& batch);
   void add_media(const RowSource& source, std::int32_t first_row, StepBatch& batch);
   static void add_draws(const RowSource& source, StepBatch& batch);
+  static void add_heads(const RowSource& source, std::int32_t sequence, StepBatch& batch);
   void add_table_change(const RowSource& source, std::int32_t row, StepBatch& batch);
 
   std::vector<std::int32_t> lanes_;              // requests in the order of the batch

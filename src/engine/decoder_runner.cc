@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/decoder_runner.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -17,7 +19,7 @@ std::int64_t aligned(std::int64_t elements) {
 
 // Elements of all arrays of the largest step.
 std::int64_t input_elements(const EngineOptions& options) {
-  return 7 * aligned(options.token_budget) + 3 * aligned(options.max_sequences + 1);
+  return 8 * aligned(options.token_budget) + 3 * aligned(options.max_sequences + 1);
 }
 
 }  // namespace
@@ -25,13 +27,17 @@ std::int64_t input_elements(const EngineOptions& options) {
 DecoderRunner::DecoderRunner(const DecoderParts& parts, const EngineOptions& options)
     : parts_(parts),
       options_(options),
-      spec_(model::make_state_spec(*parts.config, {.type = parts.backend->activation_type()})),
+      spec_(model::make_state_spec(
+          *parts.config, {.type = parts.backend->activation_type(), .mtp_depths = options.head_depths()})),
       decoder_(*parts.config, *parts.weights, *parts.backend),
       stream_(parts.backend->make_stream()) {}
 
 Result<std::unique_ptr<DecoderRunner>> DecoderRunner::create(const DecoderParts& parts,
                                                              const EngineOptions& options,
                                                              const sampling::TokenMask& forbidden) {
+  if (options.head_depths() > parts.config->num_mtp())
+    return invalid(fmt::format("{} drafts need as many MTP heads; the checkpoint has {}", options.draft_rows,
+                               parts.config->num_mtp()));
   std::unique_ptr<DecoderRunner> runner(new DecoderRunner(parts, options));
   INK_TRY(runner->allocate(forbidden));
   return runner;
@@ -62,7 +68,25 @@ Status DecoderRunner::allocate(const sampling::TokenMask& forbidden) {
     flight.sampler =
         INK_TRY(sampling::Sampler::create(*parts_.backend, *parts_.backend, forbidden, draws, *stream_));
   }
+  if (options_.head_depths() > 0) INK_TRY(make_heads(forbidden));
   stream_->wait();
+  return {};
+}
+
+Status DecoderRunner::make_heads(const sampling::TokenMask& forbidden) {
+  const std::int64_t depths = options_.head_depths();
+  // A prompt that resumes runs rows before its first one again.
+  const speculative::HeadPassLimits limits{
+      .depths = depths,
+      .max_rows = options_.token_budget + options_.max_sequences * depths,
+      .max_sequences = options_.max_sequences,
+      .max_pages = page_table_.row_elements()};
+  auto pass = INK_TRY(speculative::HeadPass::create(
+      {parts_.config, parts_.weights, parts_.backend, &decoder_}, limits, forbidden, *stream_));
+  pass->set_override(options_.draft_override);
+  heads_ = std::make_unique<speculative::HeadDrafter>(
+      std::move(pass), model::CacheView{storage_->rows(), storage_->ring_rows(), page_table_, {}}, depths,
+      *stream_);
   return {};
 }
 
@@ -106,11 +130,24 @@ void DecoderRunner::upload_inputs(const StepBatch& batch, Flight& flight) {
   const auto media_begin = inputs.host.size();
   inputs.media_rows = add_input(inputs, std::span(batch.ids).first(batch.media.size()));
   for (std::size_t i = 0; i < batch.media.size(); ++i) inputs.host[media_begin + i] = batch.media[i].row;
+  if (heads_) add_hidden_rows(batch, inputs);
   parts_.backend->upload(inputs_.data, inputs.host.data(), static_cast<std::int64_t>(inputs.host.size()) * 4,
                          *stream_);
   if (!any_unknown) return;
   const Shape column{batch.num_rows(), 1};
   parts_.backend->gather_rows({last_drawn_, inputs.last_drawn, inputs.ids.reshaped(column)}, *stream_);
+}
+
+// Where the trunk's hidden row of a position goes; -1 for those that later rows of the step overwrite.
+void DecoderRunner::add_hidden_rows(const StepBatch& batch, Inputs& inputs) const {
+  const auto ring = static_cast<std::int32_t>(storage_->ring_rows().back());
+  const auto begin = inputs.host.size();
+  inputs.hidden_rows = add_input(inputs, batch.ids);
+  for (std::size_t row = 0; row < batch.ids.size(); ++row) {
+    const auto sequence = static_cast<std::size_t>(batch.row_sequence[row]);
+    const bool kept = batch.row_begin[sequence + 1] - static_cast<std::int32_t>(row) <= ring;
+    inputs.host[begin + row] = kept ? batch.slots[sequence] * ring + batch.row_position[row] % ring : -1;
+  }
 }
 
 void DecoderRunner::upload_table(const StepBatch& batch) {
@@ -162,9 +199,18 @@ Status DecoderRunner::submit(const StepBatch& batch) {
   const model::ForwardOutput output =
       decoder_.forward(forward_batch(batch, flight), cache_view(batch, flight), workspace, *stream_);
   if (flight.draws > 0) INK_TRY(draw(batch, flight, output.logits));
+  if (heads_) INK_TRY(run_heads(batch, flight, output.hidden));
   flight.mark = stream_->mark();
   ++submitted_;
   return {};
+}
+
+// Prompts take their heads along while the trunk's hidden rows lie in the workspace.
+Status DecoderRunner::run_heads(const StepBatch& batch, const Flight& flight, const TensorView& hidden) {
+  const model::CacheView cache{storage_->rows(), storage_->ring_rows(), page_table_, {}};
+  speculative::HeadPass& pass = heads_->pass();
+  pass.store_hidden(hidden, flight.inputs.hidden_rows, cache, *stream_);
+  return pass.run(batch.head_rows, hidden, cache, no_drafts_, *stream_);
 }
 
 // The drawn tokens stay on the backend for the next step; the host gets a copy when it collects.

@@ -14,6 +14,7 @@
 #include "ops/backend.h"
 #include "ops/sample.h"
 #include "sampling/sampler.h"
+#include "speculative/head_drafter.h"
 
 namespace inkstone::engine {
 
@@ -33,6 +34,9 @@ class DecoderRunner final : public ModelRunner {
                                                        const sampling::TokenMask& forbidden);
 
   [[nodiscard]] const model::StateSpec& state_spec() const override { return spec_; }
+  [[nodiscard]] std::int64_t steps_ahead() const override { return options_.draft_rows > 0 ? 0 : 1; }
+  [[nodiscard]] speculative::Drafter* drafter() override { return heads_.get(); }
+  [[nodiscard]] const StateStorage& storage() const { return *storage_; }
   Status copy_state(std::span<const cache::RowCopy> copies) override;
   Status submit(const StepBatch& batch) override;
   Status collect(std::vector<sampling::SampledToken>& drawn) override;
@@ -42,7 +46,7 @@ class DecoderRunner final : public ModelRunner {
   struct Inputs {
     std::vector<std::int32_t> host;
     TensorView ids, row_sequence, row_position, row_begin, first_position, slots, last_drawn, logit_rows,
-        logit_slots, media_rows;
+        logit_slots, media_rows, hidden_rows;
   };
   struct Flight {
     Inputs inputs;
@@ -55,13 +59,16 @@ class DecoderRunner final : public ModelRunner {
 
   DecoderRunner(const DecoderParts& parts, const EngineOptions& options);
   Status allocate(const sampling::TokenMask& forbidden);
+  Status make_heads(const sampling::TokenMask& forbidden);
   Result<TensorView> make_tensor(ScalarType type, Shape shape);
   TensorView add_input(Inputs& inputs, std::span<const std::int32_t> values) const;
   void upload_inputs(const StepBatch& batch, Flight& flight);
+  void add_hidden_rows(const StepBatch& batch, Inputs& inputs) const;
   void upload_table(const StepBatch& batch);
   void upload_media(const StepBatch& batch, Flight& flight);
   [[nodiscard]] model::ForwardBatch forward_batch(const StepBatch& batch, const Flight& flight) const;
   [[nodiscard]] model::CacheView cache_view(const StepBatch& batch, const Flight& flight) const;
+  Status run_heads(const StepBatch& batch, const Flight& flight, const TensorView& hidden);
   Status draw(const StepBatch& batch, Flight& flight, const TensorView& logits);
 
   DecoderParts parts_;
@@ -70,6 +77,8 @@ class DecoderRunner final : public ModelRunner {
   model::Decoder decoder_;
   std::unique_ptr<ops::Stream> stream_;
   std::unique_ptr<StateStorage> storage_;
+  std::unique_ptr<speculative::HeadDrafter> heads_;
+  std::vector<speculative::Drafts> no_drafts_;
   std::vector<ops::Buffer> buffers_;
   TensorView inputs_;         // [n] i32
   TensorView page_table_;     // [sequences, pages] i32

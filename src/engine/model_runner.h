@@ -11,6 +11,7 @@
 #include "cache/row_copy.h"
 #include "model/state_spec.h"
 #include "sampling/sampler.h"
+#include "speculative/head_pass.h"
 
 namespace inkstone::engine {
 
@@ -41,10 +42,11 @@ struct StepBatch {
   std::vector<std::int32_t> first_position;  // [S]
   std::vector<std::int32_t> slots;           // [S]
   std::vector<std::int32_t> logit_rows;      // [N] all rows of decoding sequences, the last of prompts
-  std::vector<std::int32_t> logit_slots;     // [N] slot for which the row draws
+  std::vector<std::int32_t> logit_slots;     // [N] slot for which the row draws; -1: verifies a draft
   std::vector<sampling::RowDraw> draws;      // [N]
   std::vector<MediaRow> media;
-  std::vector<TableChange> table_changes;  // row s of the table belongs to sequence s of the batch
+  std::vector<speculative::HeadRows> head_rows;  // of prompts whose heads run with the step
+  std::vector<TableChange> table_changes;        // row s of the table belongs to sequence s of the batch
   std::vector<std::int32_t> table_entries;
   std::int64_t step_rows = 0;  // leading rows of decoding sequences
   std::int64_t max_sequence_rows = 0;
@@ -61,6 +63,9 @@ class ModelRunner {
   [[nodiscard]] virtual const model::StateSpec& state_spec() const = 0;
   // Steps that may be enqueued beyond the one that the host waits for.
   [[nodiscard]] virtual std::int64_t steps_ahead() const { return 1; }
+  // Where drafts come from that need the model; null: the runner has none. With drafts steps_ahead() is 0,
+  // since the host must know them before the step that verifies them.
+  [[nodiscard]] virtual speculative::Drafter* drafter() { return nullptr; }
   // Takes effect after all steps enqueued before and before all enqueued later.
   virtual Status copy_state(std::span<const cache::RowCopy> copies) = 0;
   // Enqueues a step. `batch` stays as it is until the step has been collected.
@@ -68,9 +73,6 @@ class ModelRunner {
   // Waits for the oldest step not yet collected and gives what its draws drew, in their order. What the
   // entries refer to is valid until the next collect.
   virtual Status collect(std::vector<sampling::SampledToken>& drawn) = 0;
-  // Tokens proposed to follow those of a sequence of the step just collected, for the next step to verify;
-  // valid until the next collect. Only runners with steps_ahead 0 propose any.
-  [[nodiscard]] virtual std::span<const std::int32_t> drafts(std::int64_t /*sequence*/) const { return {}; }
 };
 
 }  // namespace inkstone::engine

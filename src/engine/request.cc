@@ -16,6 +16,8 @@ Request::Request(Submission submitted, std::shared_ptr<RequestChannel> ticket, s
       most_tokens(most) {
   tokens.reserve(static_cast<std::size_t>(std::min(most, prompt_tokens + 4096)));
   tokens = submission.prompt;
+  for (const MediaItem& item : submission.media)
+    drafting.media.push_back({item.begin, item.rows, item.vectors->data()});
 }
 
 cache::TokenKey Request::key_of(std::int64_t position) const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cache/cache_manager.h"
+#include "engine/drafting.h"
 #include "engine/submission.h"
 #include "engine/ticket.h"
 #include "sampling/sequence_rules.h"
@@ -42,13 +43,12 @@ struct Request {
   std::int64_t prompt_end = 0;  // rows before it are fed as prompt: all tokens known at the last admission
   std::int64_t position = 0;    // rows enqueued
   std::int64_t pending_draws = 0;
-  std::vector<std::int32_t> drafts;  // to be verified by the next step
-  Speculation speculation;
   std::int64_t steps_in_flight = 0;
   bool ended = false;  // its outcome is out; kept until no step in flight contains it
   std::optional<std::int32_t> stop_id;
   bool admitted_before = false;
   std::int64_t cached_tokens = 0;
+  Drafting drafting;
 };
 
 }  // namespace inkstone::engine

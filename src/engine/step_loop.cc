@@ -18,7 +18,8 @@ StepLoop::StepLoop(ModelRunner& runner, const EngineOptions& options)
     : runner_(runner),
       options_(options),
       cache_(runner.state_spec(), cache_limits(runner.state_spec(), options)),
-      builder_(kMaxRequests, options.max_sequences, cache::pages_for(options.max_context_tokens)) {
+      builder_(kMaxRequests, options.max_sequences, cache::pages_for(options.max_context_tokens)),
+      drafts_(runner, options_) {
   INK_CHECK(runner.steps_ahead() < static_cast<std::int64_t>(kBatches), "a batch for each step in flight");
   const std::int64_t pages = cache::pages_for(options.max_context_tokens);
   for (InFlight& flight : flights_) {
@@ -114,8 +115,7 @@ scheduler::SequenceView StepLoop::view_of(const Request& request) const {
   if (request.running() && view.length >= request.most_tokens)
     view.length = std::max(view.position, request.prompt_end);
   view.prompt_end = request.prompt_end;
-  view.draft_rows = std::clamp<std::int64_t>(request.most_tokens - request.length() - 1, 0,
-                                             static_cast<std::int64_t>(request.drafts.size()));
+  view.draft_rows = static_cast<std::int64_t>(request.drafting.drafts.size());
   view.most_tokens = request.most_tokens;
   if (request.position < request.prompt_tokens)
     view.next_cut = request.next_cut(request.position, options_.checkpoint_interval_tokens);
@@ -143,7 +143,7 @@ void StepLoop::preempt() {
     Request& request = at(index);
     const bool swapped = kind == scheduler::Preemption::kSwap && cache_.swap_out(request.cached, copies_);
     std::erase(running_, index);
-    request.drafts.clear();
+    request.drafting.drafts.clear();
     if (swapped) {
       request.phase = Phase::kSwapped;
       ++counts_.swaps;
@@ -168,6 +168,7 @@ void StepLoop::admit() {
       std::erase_if(plan_.rows, [&](const scheduler::PlannedRows& rows) { return rows.sequence == index; });
       continue;
     }
+    if (request.phase == Phase::kWaiting) drafts_.admit(request);
     if (!request.admitted_before) {
       request.cached_tokens = request.position;
       counts_.cached_tokens += request.position;
@@ -207,6 +208,8 @@ Status StepLoop::copy_state() {
 
 void StepLoop::add_source(const scheduler::PlannedRows& rows) {
   const Request& request = at(rows.sequence);
+  const Drafting& drafting = request.drafting;
+  const std::int64_t drafts = rows.decode ? rows.rows - 1 : 0;
   sources_.push_back({.request = rows.sequence,
                       .admission = static_cast<std::uint64_t>(request.admission),
                       .first_position = request.position,
@@ -214,11 +217,14 @@ void StepLoop::add_source(const scheduler::PlannedRows& rows) {
                       .decode = rows.decode,
                       .samples = rows.samples,
                       .tokens = request.tokens,
-                      .drafts = request.drafts,
+                      .drafts = std::span(drafting.drafts).first(static_cast<std::size_t>(drafts)),
                       .media = request.submission.media,
                       .slot = cache_.slot(request.cached),
                       .pages = cache_.pages(request.cached),
-                      .rules = &request.rules});
+                      .rules = &request.rules,
+                      .head_begin = drafting.head_rows,
+                      .head_depths = drafting.depths,
+                      .media_spans = drafting.media});
 }
 
 Status StepLoop::enqueue() {
@@ -227,6 +233,7 @@ Status StepLoop::enqueue() {
   for (const scheduler::PlannedRows& rows : plan_.rows) add_source(rows);
   builder_.build(sources_, flight.batch, order_);
   INK_TRY(copy_state());
+  drafts_.start_step();
   INK_TRY(runner_.submit(flight.batch));
   ++enqueued_steps_;
   ++counts_.steps;
@@ -242,7 +249,7 @@ void StepLoop::note_enqueued(InFlight& flight) {
     const RowSource& source = sources_[static_cast<std::size_t>(source_index)];
     Request& request = at(source.request);
     const std::int64_t draws = !source.samples ? 0 : source.decode ? source.rows : 1;
-    flight.parts.push_back({source.request, first_draw, draws});
+    flight.parts.push_back({source.request, first_draw, draws, source.decode});
     first_draw += draws;
     ++request.steps_in_flight;
     request.position += source.rows;
@@ -250,6 +257,7 @@ void StepLoop::note_enqueued(InFlight& flight) {
     if (source.samples) ++request.pending_draws;
     if (source.decode) continue;
     counts_.prompt_tokens += source.rows;
+    drafts_.note_prompt_rows(request);
     want_checkpoint(request);
   }
 }
@@ -267,10 +275,12 @@ Status StepLoop::collect() {
   INK_TRY(runner_.collect(drawn_));
   ++collected_steps_;
   INK_CHECK(static_cast<std::int64_t>(drawn_.size()) == flight.batch.num_draws(), "one token for each draw");
+  const bool only_decodes = flight.batch.step_rows == flight.batch.num_rows();
+  drafts_.end_step(only_decodes ? flight.batch.step_rows : 0, flight.batch.num_sequences());
   for (const InFlight::Part& part : flight.parts) --at(part.request).steps_in_flight;
   for (const InFlight::Part& part : flight.parts)
     if (part.draws > 0) take_draws(part);
-  if (runner_.steps_ahead() == 0) take_drafts(flight);
+  if (drafts_.enabled()) INK_TRY(make_drafts(flight));
   for (const InFlight::Part& part : flight.parts) forget_if_done(part.request);
   return copy_state();
 }
@@ -279,34 +289,35 @@ void StepLoop::take_draws(const InFlight::Part& part) {
   Request& request = at(part.request);
   --request.pending_draws;
   if (request.ended) return;  // drawn behind the end
-  const std::int64_t accepted = part.draws > 1 ? accept_drafts(request, part) : 0;
-  ++request.speculation.verify_steps;
-  for (std::int64_t i = 0; i <= accepted && !request.ended; ++i)
-    take_token(part.request, drawn_[static_cast<std::size_t>(part.first_draw + i)]);
-}
-
-// Drafts stand while they equal what was drawn in their place. Rows behind the first difference, which were
-// fed with the rest, are taken back by position.
-std::int64_t StepLoop::accept_drafts(Request& request, const InFlight::Part& part) {
-  const std::int64_t drafted = part.draws - 1;
   std::int64_t accepted = 0;
-  while (accepted < drafted && request.drafts[static_cast<std::size_t>(accepted)] ==
-                                   drawn_[static_cast<std::size_t>(part.first_draw + accepted)].id)
-    ++accepted;
-  request.position -= drafted - accepted;
-  cache_.roll_back(request.cached, request.position);
-  request.speculation.drafted += drafted;
-  request.speculation.accepted += accepted;
-  return accepted;
+  if (part.decode) {
+    const auto drawn = std::span(drawn_).subspan(static_cast<std::size_t>(part.first_draw));
+    accepted = drafts_.judge(request, drawn.first(static_cast<std::size_t>(part.draws)));
+  }
+  if (accepted < part.draws - 1) {
+    // Rows behind the first difference, which were fed with the rest, are taken back by position.
+    request.position -= part.draws - 1 - accepted;
+    cache_.roll_back(request.cached, request.position);
+  }
+  for (std::int64_t i = 0; i <= accepted && !request.ended; ++i) {
+    if (part.decode) drafts_.count_emitted(request);
+    take_token(part.request, drawn_[static_cast<std::size_t>(part.first_draw + i)]);
+  }
 }
 
-void StepLoop::take_drafts(const InFlight& flight) {
+// Requests that have just ended bring the rows of their heads up to date, so that they can be resumed.
+Status StepLoop::make_drafts(const InFlight& flight) {
   for (std::size_t i = 0; i < flight.parts.size(); ++i) {
+    if (flight.parts[i].draws == 0) continue;
     Request& request = at(flight.parts[i].request);
-    if (request.ended || flight.parts[i].draws == 0) continue;
-    const auto proposed = runner_.drafts(static_cast<std::int64_t>(i));
-    request.drafts.assign(proposed.begin(), proposed.end());
+    const bool kept = request.ended && request.cached.valid();
+    if (kept || (request.running() && !request.ended))
+      drafts_.add(request, static_cast<std::int32_t>(i), cache_.slot(request.cached));
   }
+  INK_TRY(drafts_.run());
+  for (const InFlight::Part& part : flight.parts)
+    if (at(part.request).ended) finish_kept(at(part.request));
+  return {};
 }
 
 void StepLoop::take_token(std::int32_t index, const sampling::SampledToken& drawn) {
@@ -335,20 +346,21 @@ void StepLoop::end(std::int32_t index, FinishReason reason, Error error) {
   Request& request = at(index);
   // A cancelled answer is a prefix of what the client may ask to continue; a failed one is not trusted.
   const bool keeps = request.running() && options_.reuse_prefixes && reason != FinishReason::kFailed;
-  if (keeps) {
-    cache_.finish(request.cached, copies_);
-  } else if (request.cached.valid()) {
-    cache_.release(request.cached);
-  }
-  request.cached = {};
+  if (!keeps && request.cached.valid()) cache_.release(std::exchange(request.cached, cache::SequenceId{}));
+  // Of those that end with a step's tokens, make_drafts brings the heads up to date first.
+  if (keeps && (reason == FinishReason::kCancelled || !drafts_.lags(request))) finish_kept(request);
   std::erase(request.running() ? running_ : waiting_, index);
   request.ended = true;
   ++counts_.finished;
   request.channel->finish({.reason = reason,
                            .usage = {request.prompt_tokens, request.generated(), request.cached_tokens},
-                           .speculation = request.speculation,
+                           .speculation = request.drafting.counts,
                            .stop_id = request.stop_id,
                            .error = std::move(error)});
+}
+
+void StepLoop::finish_kept(Request& request) {
+  if (request.cached.valid()) cache_.finish(std::exchange(request.cached, cache::SequenceId{}), copies_);
 }
 
 void StepLoop::forget_if_done(std::int32_t index) {
@@ -369,6 +381,7 @@ void StepLoop::fail_all(const Error& error) {
 
 EngineStats StepLoop::stats() const {
   EngineStats stats = counts_;
+  stats.speculation = drafts_.counts();
   stats.running = static_cast<std::int64_t>(running_.size());
   stats.waiting = static_cast<std::int64_t>(waiting_.size());
   stats.checkpoints = cache_.num_checkpoints();

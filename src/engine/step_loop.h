@@ -9,6 +9,7 @@
 
 #include "cache/cache_manager.h"
 #include "engine/batch_builder.h"
+#include "engine/draft_stage.h"
 #include "engine/engine_options.h"
 #include "engine/model_runner.h"
 #include "engine/request.h"
@@ -30,10 +31,12 @@ struct EngineStats {
   std::int64_t checkpoints = 0;  // held now
   std::int64_t free_pages = 0;   // evictable ones too
   std::int64_t free_slots = 0;
+  Speculation speculation;
 };
 
 // One thread. The order of events is the same on every backend: while step k runs, step k + 1 is planned and
-// enqueued; then the host waits for step k.
+// enqueued; then the host waits for step k. With drafts one step is in flight: it is enqueued, collected and
+// judged, then the next drafts are made.
 class StepLoop {
  public:
   // `runner` outlives the loop; its storage has the sizes of cache_limits(spec, options).
@@ -59,6 +62,7 @@ class StepLoop {
       std::int32_t request = 0;
       std::int64_t first_draw = 0;
       std::int64_t draws = 0;
+      bool decode = false;
     };
     StepBatch batch;
     std::vector<Part> parts;  // by sequence of the batch
@@ -86,9 +90,9 @@ class StepLoop {
   void want_checkpoint(Request& request);
   Status copy_state();
   void take_draws(const InFlight::Part& part);
-  std::int64_t accept_drafts(Request& request, const InFlight::Part& part);
   void take_token(std::int32_t index, const sampling::SampledToken& drawn);
-  void take_drafts(const InFlight& flight);
+  Status make_drafts(const InFlight& flight);
+  void finish_kept(Request& request);
   void end(std::int32_t index, FinishReason reason, Error error = {});
   void forget_if_done(std::int32_t index);
   void insert_waiting(std::int32_t index);
@@ -97,6 +101,7 @@ class StepLoop {
   EngineOptions options_;
   cache::CacheManager cache_;
   BatchBuilder builder_;
+  DraftStage drafts_;
 
   std::vector<std::unique_ptr<Request>> requests_;  // by index; empty ones are free
   std::vector<std::int32_t> free_requests_;

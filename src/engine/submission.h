@@ -2,6 +2,7 @@
 // engine/submission.h - what the engine is asked, and what it reports back.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -60,11 +61,22 @@ struct Usage {
   std::int64_t cached_tokens = 0;  // of the prompt, whose state was reused
 };
 
-// `verify_steps` counts every step that drew a token.
+// Of the steps behind the prompt: without drafts each gives one token.
 struct Speculation {
-  std::int64_t drafted = 0;
-  std::int64_t accepted = 0;
+  static constexpr std::size_t kDepths = 8;
+
+  std::int64_t drafted = 0;   // and verified
+  std::int64_t accepted = 0;  // of these
   std::int64_t verify_steps = 0;
+  std::int64_t emitted = 0;  // tokens of the answer that verify steps gave
+  // Drafts by depth, and those of them that were reached and accepted.
+  std::array<std::int64_t, kDepths> drafted_at{};
+  std::array<std::int64_t, kDepths> accepted_at{};
+
+  // Tokens per verify step, 1 to N + 1.
+  [[nodiscard]] double mean_accepted_length() const {
+    return verify_steps == 0 ? 0.0 : static_cast<double>(emitted) / static_cast<double>(verify_steps);
+  }
 };
 
 struct Outcome {

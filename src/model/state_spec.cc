@@ -13,7 +13,9 @@ namespace {
 constexpr std::int64_t kSlidingRowsInFlight =
     64;                                     // a page; room for 9 verify rows, so that rollback is a position
 constexpr std::int64_t kConvRingRows = 16;  // window 4 and 9 verify rows need 12; a power of two
-constexpr std::int64_t kHiddenRows = 9;     // eight depths read back at most eight rows
+// Heads go back by up to eight rows more, and checkpoints serve cuts eight rows before their end.
+constexpr std::int64_t kHeadRingRows = 32;
+constexpr std::int64_t kHiddenRows = 9;  // eight depths read back at most eight rows
 
 using checkpoint::AttentionShape;
 using checkpoint::ModelConfig;
@@ -25,7 +27,7 @@ void add_conv(StateSpec& spec, std::string name, std::int64_t channels, const Mo
                          .window = config.conv_width,
                          .row_elements = channels / options.ranks,
                          .type = options.type,
-                         .ring_rows = kConvRingRows,
+                         .ring_rows = lookahead > 0 ? kHeadRingRows : kConvRingRows,
                          .lookahead = lookahead});
 }
 
@@ -73,14 +75,14 @@ StateSpec make_state_spec(const ModelConfig& config, const StateOptions& options
       shape = config.sliding;
       shape.window = config.mtp_window;
     }
-    add_block(spec, fmt::format("mtp.{}", depth), shape, config, options, 1 + depth);
+    add_block(spec, fmt::format("mtp.{}", depth), shape, config, options, options.mtp_depths);
   }
   if (options.mtp_depths > 0) {
     spec.groups.push_back({.name = "mtp.hidden",
                            .window = kHiddenRows,
                            .row_elements = config.width,
                            .type = options.type,
-                           .ring_rows = kConvRingRows});
+                           .ring_rows = kHeadRingRows});
   }
   return spec;
 }

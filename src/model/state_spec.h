@@ -22,8 +22,9 @@ struct StateGroup {
   ScalarType type = ScalarType::kF32;
   // Rows of the per-sequence ring that holds a window and the rows in flight; 0 for paged groups (window 0).
   std::int64_t ring_rows = 0;
-  // The row of position p depends on tokens up to p + lookahead (MTP depth j: 1 + j), so it is final only
-  // when those are.
+  // The row of position p may depend on tokens up to p + lookahead, so it is final only when those are; who
+  // resumes at a position runs so many rows before it again. MTP depth j depends on 1 + j tokens, but all
+  // depths of a pass run the same rows: the number of depths in use.
   std::int64_t lookahead = 0;
 
   [[nodiscard]] bool paged() const { return window == 0; }
@@ -53,7 +54,7 @@ constexpr std::size_t group_index(std::int64_t block, BlockState state) {
 }
 
 // Sliding rings have window + 64 rows, convolution rings 16 (window 4 and 9 rows of a verify step, a power of
-// two), "mtp.hidden" 16.
+// two), those of the heads and "mtp.hidden" 32.
 StateSpec make_state_spec(const checkpoint::ModelConfig& config, const StateOptions& options);
 
 }  // namespace inkstone::model

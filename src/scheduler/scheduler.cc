@@ -28,12 +28,13 @@ class Planner {
   }
 
   void plan_decodes() {
+    with_drafts_ = decodes_fit();
     while (!decodes_fit())
       if (!preempt_victim(-1)) break;
     for (const std::int32_t index : running_) {
       const SequenceView& view = views_[at(index)];
       if (view.in_prompt() || view.position >= view.length || gone(index)) continue;
-      const std::int64_t rows = 1 + view.draft_rows;
+      const std::int64_t rows = decode_rows(view);
       const std::int64_t pages = missing_pages(view, view.position + rows);
       if (pages > left_.pages || rows > budget_) continue;
       left_.pages -= pages;
@@ -77,12 +78,16 @@ class Planner {
     return std::ranges::any_of(plan_.preempted, [&](const auto& entry) { return entry.sequence == index; });
   }
 
+  [[nodiscard]] std::int64_t decode_rows(const SequenceView& view) const {
+    return 1 + (with_drafts_ ? view.draft_rows : 0);
+  }
+
   [[nodiscard]] bool decodes_fit() const {
     std::int64_t needed = 0;
     for (const std::int32_t index : running_) {
       const SequenceView& view = views_[at(index)];
       if (view.in_prompt() || view.position >= view.length) continue;
-      const std::int64_t pages = missing_pages(view, view.position + 1 + view.draft_rows);
+      const std::int64_t pages = missing_pages(view, view.position + decode_rows(view));
       if (pages > 0 && !gone(index)) needed += pages;
     }
     return needed <= left_.pages;
@@ -186,6 +191,7 @@ class Planner {
   Limits limits_;
   StepPlan& plan_;
   std::int64_t budget_ = 0;
+  bool with_drafts_ = true;
 };
 
 }  // namespace

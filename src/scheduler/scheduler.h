@@ -11,9 +11,10 @@
 namespace inkstone::scheduler {
 
 // The rules, in order:
-//   1. Every running sequence past its prompt gets its row and its drafts. Where pages run out, running
-//   sequences
-//      are preempted: the lowest priority first, among equals the one admitted last.
+//   1. Every running sequence past its prompt gets its row and its drafts. Where pages run out, nobody gets
+//   drafts;
+//      where they still do, running sequences are preempted: the lowest priority first, among equals the one
+//      admitted last.
 //   2. Prompts take what is left of the budget, in order of admission. A chunk ends at a multiple of 64
 //   unless
 //      it ends the prompt, meets a wanted checkpoint, or the chunk limit is smaller than that.

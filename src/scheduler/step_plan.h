@@ -23,7 +23,7 @@ struct SequenceView {
   std::int64_t position = 0;       // rows enqueued so far (restored ones included): the next row to feed
   std::int64_t length = 0;         // tokens known, or certain to be known when the step runs
   std::int64_t prompt_end = 0;     // rows before it are fed as prompt
-  std::int64_t draft_rows = 0;     // verified beside the one row of a decode
+  std::int64_t draft_rows = 0;     // verified beside the one row of a decode, where pages allow
   std::int64_t most_tokens = 0;    // prompt and answer at their longest
   std::int64_t next_cut = kNoCut;  // a checkpoint is wanted here: a chunk does not cross it
   std::int64_t pages_held = 0;     // or, while swapped, needed to come back

@@ -90,7 +90,7 @@ TEST(LookupDrafter, DraftsWhatFollowedTheLongestLatestOccurrence) {
   LookupDrafter drafter(8);
   const std::vector<std::int32_t> tokens = {1, 2, 3, 4, 7, 2, 3, 5, 6, 2, 3};
   std::vector<Drafts> drafts;
-  const std::vector<DraftRequest> requests = {{tokens, 3}, {tokens, 0}};
+  const std::vector<DraftRequest> requests = {{tokens, 3, {}}, {tokens, 0, {}}};
   ASSERT_TRUE(drafter.draft(requests, drafts).has_value());
   EXPECT_EQ(drafts[0], (Drafts{5, 6, 2}));
   EXPECT_TRUE(drafts[1].empty());
@@ -101,7 +101,7 @@ TEST(LookupDrafter, DraftsNothingWithoutAnOccurrenceOfTwoTokens) {
   std::vector<Drafts> drafts;
   for (const std::vector<std::int32_t>& tokens :
        {std::vector<std::int32_t>{}, {1}, {1, 2, 3}, {3, 1, 2, 3}}) {
-    const std::vector<DraftRequest> requests = {{tokens, 8}};
+    const std::vector<DraftRequest> requests = {{tokens, 8, {}}};
     ASSERT_TRUE(drafter.draft(requests, drafts).has_value());
     EXPECT_TRUE(drafts[0].empty()) << tokens.size();
   }

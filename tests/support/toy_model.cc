@@ -104,7 +104,9 @@ ToyToken ToyOracle::feed(std::int32_t token) {
 }
 
 ToyRunner::ToyRunner(Options options, const engine::EngineOptions& engine)
-    : options_(std::move(options)), stream_(memory_.make_stream()), random_(options_.seed) {
+    : options_(std::move(options)),
+      stream_(memory_.make_stream()),
+      guesser_(options_.max_drafts, options_.rules.vocabulary, options_.seed) {
   const cache::CacheLimits limits = engine::cache_limits(options_.spec, engine);
   auto storage = engine::StateStorage::create(options_.spec, limits, memory_);
   INK_CHECK(storage.has_value(), "toys are small");
@@ -115,7 +117,6 @@ ToyRunner::ToyRunner(Options options, const engine::EngineOptions& engine)
   table_.assign(at(engine.max_sequences),
                 std::vector<std::int32_t>(at(cache::pages_for(engine.max_context_tokens)), -1));
   last_drawn_.assign(at(limits.slots), -1);
-  drafts_.resize(at(engine.max_sequences));
 }
 
 Status ToyRunner::copy_state(std::span<const cache::RowCopy> copies) {
@@ -204,14 +205,7 @@ Status ToyRunner::submit(const engine::StepBatch& batch) {
   largest_step_ = std::max(largest_step_, batch.num_rows());
   step_sizes_.push_back(batch.num_rows());
   std::vector<sampling::SampledToken> drawn(batch.draws.size());
-  for (std::int64_t s = 0; s < batch.num_sequences(); ++s) {
-    run_sequence(batch, s, drawn);
-    auto& proposed = drafts_[at(s)];
-    proposed.clear();
-    const std::int64_t count = options_.max_drafts > 0 ? random_() % at(options_.max_drafts + 1) : 0;
-    for (std::int64_t i = 0; i < count; ++i)
-      proposed.push_back(static_cast<std::int32_t>(random_() % at(options_.rules.vocabulary)));
-  }
+  for (std::int64_t s = 0; s < batch.num_sequences(); ++s) run_sequence(batch, s, drawn);
   results_.push_back({&batch, std::move(drawn)});
   return {};
 }
@@ -224,6 +218,15 @@ Status ToyRunner::collect(std::vector<sampling::SampledToken>& drawn) {
   return {};
 }
 
-std::span<const std::int32_t> ToyRunner::drafts(std::int64_t sequence) const { return drafts_[at(sequence)]; }
+Status Guesser::draft(std::span<const speculative::DraftRequest> requests,
+                      std::vector<speculative::Drafts>& drafts) {
+  drafts.assign(requests.size(), {});
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const std::uint64_t count = random_() % at(requests[i].max_drafts + 1);
+    for (std::uint64_t k = 0; k < count; ++k)
+      drafts[i].push_back(static_cast<std::int32_t>(random_() % at(vocabulary_)));
+  }
+  return {};
+}
 
 }  // namespace inkstone::testing

@@ -48,6 +48,21 @@ class ToyOracle {
   std::int64_t position_ = 0;
 };
 
+// Drafts random tokens, from none to as many as are wanted.
+class Guesser final : public speculative::Drafter {
+ public:
+  Guesser(std::int64_t max_drafts, std::int64_t vocabulary, std::uint32_t seed)
+      : max_drafts_(max_drafts), vocabulary_(vocabulary), random_(seed) {}
+  [[nodiscard]] std::int64_t max_depth() const override { return max_drafts_; }
+  Status draft(std::span<const speculative::DraftRequest> requests,
+               std::vector<speculative::Drafts>& drafts) override;
+
+ private:
+  std::int64_t max_drafts_;
+  std::int64_t vocabulary_;
+  std::mt19937 random_;
+};
+
 class ToyRunner final : public engine::ModelRunner {
  public:
   struct Options {
@@ -70,7 +85,7 @@ class ToyRunner final : public engine::ModelRunner {
   Status copy_state(std::span<const cache::RowCopy> copies) override;
   Status submit(const engine::StepBatch& batch) override;
   Status collect(std::vector<sampling::SampledToken>& drawn) override;
-  [[nodiscard]] std::span<const std::int32_t> drafts(std::int64_t sequence) const override;
+  [[nodiscard]] speculative::Drafter* drafter() override { return &guesser_; }
 
   [[nodiscard]] Options& options() { return options_; }
   [[nodiscard]] std::int64_t rows_run() const { return rows_run_; }
@@ -97,8 +112,7 @@ class ToyRunner final : public engine::ModelRunner {
     std::vector<sampling::SampledToken> drawn;
   };
   std::vector<Result> results_;  // of the steps in flight
-  std::vector<std::vector<std::int32_t>> drafts_;
-  std::mt19937 random_;
+  Guesser guesser_;
   std::int64_t steps_ = 0;
   std::int64_t rows_run_ = 0;
   std::int64_t largest_step_ = 0;

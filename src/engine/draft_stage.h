@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// engine/draft_stage.h - stations 10 and 11 of docs/journey.md: judges the drafts of a verify step, and asks
+// for those of the next. One round is: verify step, collect, accept, draft.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/engine_options.h"
+#include "engine/model_runner.h"
+#include "engine/request.h"
+#include "speculative/depth_choice.h"
+#include "speculative/drafter.h"
+#include "speculative/lookup_drafter.h"
+
+namespace inkstone::engine {
+
+// One thread, the loop's. Without a drafter it counts steps, and every row drawn is a token.
+//
+// A request drafts with its first `depths` heads, which have rows for every position; a depth that missed
+// rows could only be brought back by running the trunk again, so the number only falls. Fixed: it stays at
+// N. `auto`: each round drafts as deep as pays (speculative/depth_choice.h), and the depths that were not
+// wanted for kPatience rounds are given up; with none left the request decodes plainly. New requests start
+// with the depths that pay on average, every kTrial-th with all, so that the average follows the load.
+class DraftStage {
+ public:
+  DraftStage(ModelRunner& runner, const EngineOptions& options);
+
+  [[nodiscard]] bool enabled() const { return drafter_ != nullptr; }
+
+  // A request comes to run, `position` rows restored: for the first time, or again from nothing.
+  void admit(Request& request);
+  void start_step();
+  // The rows of a prompt's chunk have been enqueued, heads included.
+  void note_prompt_rows(Request& request) const;
+
+  // `drawn`: what plain sampling draws behind each of the request's rows. Gives how many of the leading ones
+  // are tokens of the answer, and forgets the drafts.
+  std::int64_t judge(Request& request, std::span<const sampling::SampledToken> drawn);
+  void count_emitted(Request& request);
+  // The step has been collected; `decode_rows`: its rows when it held nothing but decodes, else 0.
+  void end_step(std::int64_t decode_rows, std::int64_t num_sequences);
+
+  // Whether rows that the cache keeps at the end of the request are missing at the heads.
+  [[nodiscard]] bool lags(const Request& request) const;
+  // Adds a request whose tokens of this step are known: it drafts, or at its end only brings its rows up to
+  // date. `table_row`: its sequence in the last step.
+  void add(Request& request, std::int32_t table_row, cache::SlotId slot);
+  // Runs the drafter over those added.
+  Status run();
+
+  [[nodiscard]] const Speculation& counts() const { return counts_; }
+
+ private:
+  static constexpr std::int64_t kPatience = 8;
+  static constexpr std::int64_t kTrial = 16;
+
+  [[nodiscard]] std::int64_t wanted_drafts(Request& request);
+  [[nodiscard]] std::int64_t paying_depth(const speculative::AcceptanceEstimate& estimate,
+                                          std::int64_t max_depth) const;
+  void give_up_depths(Request& request, std::int64_t chosen) const;
+
+  const EngineOptions& options_;
+  std::optional<speculative::LookupDrafter> lookup_;
+  speculative::Drafter* drafter_ = nullptr;
+
+  std::vector<std::int32_t> ids_;  // drawn for one request
+  std::vector<Request*> requests_;
+  std::vector<speculative::DraftRequest> asked_;
+  std::vector<speculative::Drafts> drafts_;
+
+  speculative::CostEstimate cost_;
+  speculative::AcceptanceEstimate average_;
+  std::int64_t num_sequences_ = 1;  // that drew in the last step
+  std::int64_t admitted_ = 0;
+  std::int64_t rounds_ = 0;
+  double step_started_us_ = 0;
+  double verify_us_ = 0;
+  std::int64_t verify_rows_ = 0;  // 0: the step says nothing about verifying
+  Speculation counts_;
+};
+
+}  // namespace inkstone::engine

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// engine/drafting.h - what the loop remembers of one request for the sake of drafts.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/submission.h"
+#include "speculative/acceptance.h"
+#include "speculative/drafter.h"
+
+namespace inkstone::engine {
+
+struct Drafting {
+  speculative::Drafts drafts;   // behind the newest token, to be verified by the next step
+  std::int64_t head_rows = 0;   // rows that the heads have, provisional ones included
+  std::int64_t depths = 0;      // heads that have all of them; never rises while a request runs
+  std::int64_t low_rounds = 0;  // rounds since fewer depths than these were chosen each time
+  std::int64_t low_depths = 0;  // most that were chosen in them
+  speculative::AcceptanceEstimate acceptance;
+  Speculation counts;
+  std::vector<speculative::MediaSpan> media;
+};
+
+}  // namespace inkstone::engine
