@@ -19,45 +19,90 @@ int available_cpus() {
   return std::max(1, CPU_COUNT(&set));
 }
 
+namespace {
+
+// Steps of a model follow each other within microseconds; a sleep and a wake cost tens of them. About 20 us
+// of polling.
+constexpr int kPolls = 1000;
+
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+// Polls for a while; false when the condition still does not hold.
+template <class Condition>
+bool poll(const Condition& condition) {
+  for (int i = 0; i < kPolls; ++i) {
+    if (condition()) return true;
+    pause();
+  }
+  return false;
+}
+
+}  // namespace
+
 struct ThreadPool::State {
   std::mutex mutex;
   std::condition_variable work_ready;
   std::condition_variable work_done;
-  std::uint64_t generation = 0;
-  bool stopping = false;
-  int busy = 0;
+  std::atomic<std::uint64_t> generation = 0;  // of the call; written under the mutex
+  std::atomic<bool> stopping = false;         // likewise
+  std::atomic<int> busy = 0;                  // workers that have not finished the call
   std::int64_t count = 0;
   std::int64_t grain = 1;
-  const std::function<void(std::int64_t, std::int64_t)>* body = nullptr;
+  const Body* body = nullptr;
   std::atomic<std::int64_t> next{0};
   std::vector<std::thread> threads;
 
-  void run_pieces() {
+  void run_pieces(int worker) {
     for (;;) {
       const std::int64_t begin = next.fetch_add(grain, std::memory_order_relaxed);
       if (begin >= count) return;
-      (*body)(begin, std::min(count, begin + grain));
+      (*body)(worker, begin, std::min(count, begin + grain));
     }
   }
 
-  void worker() {
+  void work(int worker) {
     std::uint64_t seen = 0;
-    std::unique_lock lock(mutex);
+    const auto called = [&] { return stopping || generation != seen; };
     for (;;) {
-      work_ready.wait(lock, [&] { return stopping || generation != seen; });
+      if (!poll(called)) {
+        std::unique_lock lock(mutex);
+        work_ready.wait(lock, called);
+      }
       if (stopping) return;
       seen = generation;
-      lock.unlock();
-      run_pieces();
-      lock.lock();
-      if (--busy == 0) work_done.notify_one();
+      run_pieces(worker);
+      if (busy.fetch_sub(1) != 1) continue;
+      const std::lock_guard lock(mutex);  // the caller is before its wait or in it
+      work_done.notify_one();
     }
+  }
+
+  void call(std::int64_t work_count, std::int64_t work_grain, const Body& work_body) {
+    {
+      const std::lock_guard lock(mutex);
+      count = work_count;
+      grain = std::max<std::int64_t>(1, work_grain);
+      body = &work_body;
+      next = 0;
+      busy = static_cast<int>(threads.size());
+      ++generation;
+    }
+    work_ready.notify_all();
+    run_pieces(0);
+    const auto done = [&] { return busy == 0; };
+    if (poll(done)) return;
+    std::unique_lock lock(mutex);
+    work_done.wait(lock, done);
   }
 };
 
 ThreadPool::ThreadPool(int threads) : state_(std::make_unique<State>()) {
   const int total = threads > 0 ? threads : available_cpus();
-  for (int i = 1; i < total; ++i) state_->threads.emplace_back([this] { state_->worker(); });
+  for (int i = 1; i < total; ++i) state_->threads.emplace_back([this, i] { state_->work(i); });
 }
 
 ThreadPool::~ThreadPool() {
@@ -73,23 +118,13 @@ int ThreadPool::num_threads() const { return static_cast<int>(state_->threads.si
 
 void ThreadPool::parallel_for(std::int64_t count, std::int64_t grain,
                               const std::function<void(std::int64_t, std::int64_t)>& body) {
+  parallel_for_worker(count, grain, [&body](int, std::int64_t begin, std::int64_t end) { body(begin, end); });
+}
+
+void ThreadPool::parallel_for_worker(std::int64_t count, std::int64_t grain, const Body& body) {
   if (count <= 0) return;
-  if (state_->threads.empty() || count <= grain) {
-    for (std::int64_t begin = 0; begin < count; begin += grain) body(begin, std::min(count, begin + grain));
-    return;
-  }
-  std::unique_lock lock(state_->mutex);
-  state_->count = count;
-  state_->grain = std::max<std::int64_t>(1, grain);
-  state_->body = &body;
-  state_->next.store(0, std::memory_order_relaxed);
-  state_->busy = static_cast<int>(state_->threads.size());
-  ++state_->generation;
-  lock.unlock();
-  state_->work_ready.notify_all();
-  state_->run_pieces();
-  lock.lock();
-  state_->work_done.wait(lock, [&] { return state_->busy == 0; });
+  if (state_->threads.empty() || count <= grain) return body(0, 0, count);
+  state_->call(count, grain, body);
 }
 
 }  // namespace inkstone

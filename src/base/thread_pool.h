@@ -25,6 +25,10 @@ class ThreadPool {
   // when all are done. `body` must not throw.
   void parallel_for(std::int64_t count, std::int64_t grain,
                     const std::function<void(std::int64_t begin, std::int64_t end)>& body);
+  // The same with the index of the thread that runs the range, in [0, num_threads): for scratch memory of its
+  // own.
+  using Body = std::function<void(int worker, std::int64_t begin, std::int64_t end)>;
+  void parallel_for_worker(std::int64_t count, std::int64_t grain, const Body& body);
 
  private:
   struct State;

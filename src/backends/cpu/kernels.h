@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// backends/cpu/kernels.h - the loops that are compiled once per instruction set; the best one that the
+// processor has is chosen at start (Highway), or a named one for tests. Plain pointers, one thread, no
+// allocation.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tensor/matrix_bank.h"
+
+namespace inkstone::cpu {
+
+// Rows of one matrix as stored.
+struct WeightRows {
+  const std::byte* data = nullptr;
+  ScalarType type = ScalarType::kBF16;
+  std::int64_t columns = 0;
+  std::int64_t stride_bytes = 0;
+  const std::uint8_t* scales = nullptr;  // kU8 (NVFP4) only
+  std::int64_t scale_stride_bytes = 0;
+  float scale2 = 1;
+
+  static WeightRows of(const MatrixBank& bank, std::int64_t index) {
+    return {bank.row(index, 0),
+            bank.type,
+            bank.columns,
+            bank.row_stride_bytes,
+            bank.scales == nullptr ? nullptr : bank.scale_row(index, 0),
+            bank.scale_row_stride_bytes,
+            bank.scale2 == nullptr ? 1.0F : bank.scale2[index]};
+  }
+};
+
+// out[t * out_stride + n] = w_n . x_t for n in [begin, end) and t in [0, num_rows).
+struct ProductArgs {
+  WeightRows weight;
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  const float* x = nullptr;
+  std::int64_t x_stride = 0;
+  std::int64_t num_rows = 0;
+  float* out = nullptr;
+  std::int64_t out_stride = 0;
+  std::vector<float>* scratch = nullptr;  // of this thread; grows to its largest use
+};
+
+// Each sum over the columns is one vector of lanes, filled from column 0 upwards by fused multiply-adds and
+// folded at the end: the bits of an output depend on its row of x and its row of weights alone, for one row
+// or for a thousand.
+void product(const ProductArgs& args);
+
+// x[i] = x[i] / sqrt(mean(x^2) + eps) * weight[i]
+void rms_norm(const float* x, const BFloat16* weight, float eps, std::int64_t size, float* out);
+
+// out[c] = x[taps-1][c] + sum_k weight[c * taps + k] * x[k][c]
+struct ConvArgs {
+  const float* const* x = nullptr;  // [taps] rows, null for rows before the start
+  const float* weight = nullptr;    // [taps][channels], widened
+  std::int64_t taps = 0;
+  std::int64_t channels = 0;
+  float* out = nullptr;
+};
+void convolve(const ConvArgs& args);
+
+// out[i] = silu(gate[i]) * up[i] * factor
+void swiglu(const float* gate, const float* up, float factor, std::int64_t size, float* out);
+
+// out[i] += factor * x[i]
+void add_scaled(const float* x, float factor, std::int64_t size, float* out);
+
+// Queries of one row that share a key head, over keys [first, last] of one block.
+struct AttentionBlock {
+  const float* q = nullptr;  // [heads] x head_dim, times scale
+  std::int64_t heads = 0;
+  std::int64_t head_dim = 0;
+  const float* const* keys = nullptr;    // [num_keys] rows of this key head
+  const float* const* values = nullptr;  // [num_keys]
+  std::int64_t num_keys = 0;
+  // bias[h * bias_stride + i] is added to the score of key i for i >= bias_begin.
+  const float* bias = nullptr;
+  std::int64_t bias_stride = 0;
+  std::int64_t bias_begin = 0;
+  float* scores = nullptr;   // [heads][num_keys] scratch
+  float* out = nullptr;      // [heads][head_dim], sum of exp(score - largest) * value
+  float* largest = nullptr;  // [heads]
+  float* sum = nullptr;      // [heads] of exp(score - largest)
+};
+void attend(const AttentionBlock& block);
+
+// Instruction sets compiled in that this processor runs, best first: "AVX3", "AVX2", "SSE2", ...
+std::vector<std::string> instruction_sets();
+// The one in use.
+std::string chosen_instruction_set();
+// Uses this one from now on in the whole process; false when it is not in instruction_sets(). Empty: the
+// best. For tests.
+bool choose_instruction_set(const std::string& name);
+
+}  // namespace inkstone::cpu
