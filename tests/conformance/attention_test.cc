@@ -90,8 +90,8 @@ TEST_P(Attention, AgreesForStepsAtEveryBorder) {
       for (const std::int64_t rows : {1, 2, 9, 16}) {
         if (rows > length) continue;
         Problem problem(random, kind, {{length - rows, rows}}, activation());
-        EXPECT_TRUE(near(run(subject(), problem, rows), run(reference(), problem, rows), kBf16Rounding,
-                         kAttentionNoise))
+        EXPECT_TRUE(
+            near(run(subject(), problem, rows), run(reference(), problem, rows), rounding(), kAttentionNoise))
             << rows << " rows of " << length << ", window " << kind.window;
         subject().forget();
       }
@@ -107,8 +107,7 @@ TEST_P(Attention, AgreesForPrefillWithOlderKeys) {
           std::vector<Span>{{127, 128}}, std::vector<Span>{{1000, 65}}, std::vector<Span>{{530, 200}},
           std::vector<Span>{{0, 128}, {0, 128}}, std::vector<Span>{{256, 137}, {0, 64}, {5, 1}}}) {
       Problem problem(random, kind, spans, activation(), 3);
-      EXPECT_TRUE(
-          near(run(subject(), problem, 0), run(reference(), problem, 0), kBf16Rounding, kAttentionNoise))
+      EXPECT_TRUE(near(run(subject(), problem, 0), run(reference(), problem, 0), rounding(), kAttentionNoise))
           << "first " << spans[0].first << " rows " << spans[0].rows << ", window " << kind.window;
       subject().forget();
     }

@@ -43,7 +43,7 @@ TEST_P(ShortConv, AgreesOnPackedSequencesAndKeepsTheirState) {
     Result actual = run(subject(), x, weight, rows, state);
     clear_rows_from(expected.out, total - 2);  // padding rows mean nothing
     clear_rows_from(actual.out, total - 2);
-    EXPECT_TRUE(near(actual.out, expected.out, kBf16Rounding, 1e-5F));
+    EXPECT_TRUE(near(actual.out, expected.out, rounding(), 1e-5F));
     EXPECT_TRUE(same_bits(actual.storage, expected.storage));
   }
 }

@@ -126,7 +126,7 @@ TEST_P(Moe, AgreesForBf16AndNvfp4) {
     Mixture mixture = make_mixture(random, sizes, activation());
     const HostTensor expected = run(reference(), mixture, 0);
     for (const std::int64_t step_rows : {std::int64_t{0}, sizes.rows}) {
-      EXPECT_TRUE(near(run(subject(), mixture, step_rows), expected, 2 * kBf16Rounding, kHiddenNoise))
+      EXPECT_TRUE(near(run(subject(), mixture, step_rows), expected, 2 * rounding(), kHiddenNoise))
           << sizes.rows << " rows, " << sizes.width << " x " << sizes.hidden
           << (sizes.quantised ? " NVFP4" : " BF16");
     }
@@ -139,7 +139,7 @@ TEST_P(Moe, GivesZerosToRowsWithoutExperts) {
   for (std::int64_t k = 0; k < 4; ++k) mixture.experts.set(2 * 4 + k, -1);
   const HostTensor out = run(subject(), mixture, 5);
   for (std::int64_t i = 0; i < 128; ++i) EXPECT_EQ(out.at(2 * 128 + i), 0);
-  EXPECT_TRUE(near(out, run(reference(), mixture, 5), 2 * kBf16Rounding, kHiddenNoise));
+  EXPECT_TRUE(near(out, run(reference(), mixture, 5), 2 * rounding(), kHiddenNoise));
 }
 
 TEST_P(Moe, RoundsInputsOfQuantisedProductsWhenAsked) {

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <map>
 
+#include "backends/cpu/cpu_backend.h"
+#include "backends/cpu/kernels.h"
 #include "backends/reference/reference_backend.h"
 #if INKSTONE_HAS_CUDA
 #include "backends/cuda/cuda_backend.h"
@@ -16,6 +18,10 @@ namespace {
 
 constexpr float kRepresentative = 448;  // the largest E4M3 number
 
+// "cpu_AVX2": the CPU backend with one of its instruction sets.
+constexpr std::string_view kCpuPrefix = "cpu_";
+bool is_cpu(const std::string& name) { return name.starts_with(kCpuPrefix); }
+
 std::shared_ptr<ops::Backend> make([[maybe_unused]] const std::string& name) {
 #if INKSTONE_HAS_CUDA
   if (name == "cuda") {
@@ -24,6 +30,7 @@ std::shared_ptr<ops::Backend> make([[maybe_unused]] const std::string& name) {
     return std::shared_ptr<ops::Backend>(std::move(*made));
   }
 #endif
+  if (is_cpu(name)) return std::make_shared<cpu::CpuBackend>(0);
   return std::make_shared<reference::ReferenceBackend>(0);
 }
 
@@ -161,6 +168,7 @@ void Side::forget() {
 
 std::vector<std::string> present_backends() {
   std::vector<std::string> names = {"reference"};
+  for (const std::string& set : cpu::instruction_sets()) names.push_back(std::string(kCpuPrefix) + set);
 #if INKSTONE_HAS_CUDA
   if (!cuda::list_devices().empty()) names.emplace_back("cuda");
 #endif
@@ -168,6 +176,7 @@ std::vector<std::string> present_backends() {
 }
 
 Side& side(const std::string& name) {
+  if (is_cpu(name)) INK_CHECK(cpu::choose_instruction_set(name.substr(kCpuPrefix.size())), name);
   static auto& sides = *new std::map<std::string, Side>();  // lives until exit, as the device does
   auto found = sides.find(name);
   if (found == sides.end()) found = sides.emplace(name, Side(name, make(name))).first;
@@ -177,7 +186,7 @@ Side& side(const std::string& name) {
 // The reference as its own subject runs in BF16, so that the tests themselves are tested where there is no
 // GPU.
 ScalarType activation_of(const std::string& name) {
-  return name == "cpu" ? ScalarType::kF32 : ScalarType::kBF16;
+  return is_cpu(name) ? ScalarType::kF32 : ScalarType::kBF16;
 }
 
 ::testing::AssertionResult near(const HostTensor& a, const HostTensor& b, float relative, float absolute) {

@@ -97,6 +97,9 @@ ScalarType activation_of(const std::string& name);
 // Rounding of one result to BF16 (half a unit in the last of 8 bits), twice: either side may round the other
 // way.
 inline constexpr float kBf16Rounding = 1.0F / 128;
+// Two orders of a sum of K terms in f32 differ by about sqrt(K) * 2^-24 of its terms' size; 8192 terms give
+// 5e-6.
+inline constexpr float kF32Rounding = 1e-5F;
 
 // A test of one operation of each backend that is present.
 class Conformance : public ::testing::TestWithParam<std::string> {
@@ -104,6 +107,10 @@ class Conformance : public ::testing::TestWithParam<std::string> {
   Side& subject() { return side(GetParam()); }
   Side& reference() { return side("reference"); }
   [[nodiscard]] ScalarType activation() const { return activation_of(GetParam()); }
+  // Of one result, relative to it.
+  [[nodiscard]] float rounding() const {
+    return activation() == ScalarType::kBF16 ? kBf16Rounding : kF32Rounding;
+  }
   void TearDown() override {
     subject().forget();
     reference().forget();

@@ -40,7 +40,7 @@ TEST_P(RowOps, LogScaleTouchesOnlyColumnsOfItsView) {
     side->backend().log_scale({whole.columns_at(64, 128), side->put(position), 1024, 0.1F}, side->stream());
     results[which] = side->get(whole);
   }
-  EXPECT_TRUE(near(results[1], results[0], kBf16Rounding, 0));
+  EXPECT_TRUE(near(results[1], results[0], rounding(), 0));
   for (int row = 0; row < 5; ++row) EXPECT_EQ(results[1].at(row * 256 + 63), x.at(row * 256 + 63));
 }
 
@@ -54,7 +54,7 @@ TEST_P(RowOps, GeluIsTheExactOne) {
     side->backend().gelu({out}, side->stream());
     results[which] = side->get(out);
   }
-  EXPECT_TRUE(near(results[1], results[0], kBf16Rounding, kSumNoise));
+  EXPECT_TRUE(near(results[1], results[0], rounding(), kSumNoise));
 }
 
 TEST_P(RowOps, RmsNormAgreesForEveryWidthOfTheFamily) {
@@ -69,7 +69,7 @@ TEST_P(RowOps, RmsNormAgreesForEveryWidthOfTheFamily) {
       side->backend().rms_norm({out, side->put(weight), out, 1e-6F}, side->stream());
       results[which] = side->get(out);
     }
-    EXPECT_TRUE(near(results[1], results[0], kBf16Rounding, kSumNoise)) << width;
+    EXPECT_TRUE(near(results[1], results[0], rounding(), kSumNoise)) << width;
   }
 }
 
@@ -85,7 +85,7 @@ TEST_P(RowOps, RmsNormOfHeadsInsideWiderRows) {
     side->backend().rms_norm({heads, side->put(weight), heads, 1e-6F}, side->stream());
     results[which] = side->get(whole);
   }
-  EXPECT_TRUE(near(results[1], results[0], kBf16Rounding, kSumNoise));
+  EXPECT_TRUE(near(results[1], results[0], rounding(), kSumNoise));
 }
 
 TEST_P(RowOps, EmbedCopiesRows) {
@@ -115,7 +115,7 @@ TEST_P(RowOps, EmbedSumAddsOneRowPerColumn) {
     side->backend().embed_sum({side->put(levels), side->put(table), to, 16}, side->stream());
     results[which] = side->get(to);
   }
-  EXPECT_TRUE(near(results[1], results[0], kBf16Rounding, 1e-4F));
+  EXPECT_TRUE(near(results[1], results[0], rounding(), 1e-4F));
 }
 
 TEST_P(RowOps, MovedRowsConvertAndSkipNegativeIndices) {

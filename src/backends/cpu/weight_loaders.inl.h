@@ -87,24 +87,27 @@ struct Nvfp4Loader {
     // Columns k .. k + lanes - 1 lie in one group of 16, since lanes divide 16 and k is a multiple of lanes.
     HWY_INLINE hn::Vec<D> load(D d, std::int64_t k) const {
       const auto scale = hn::Set(d, e4m3[scales[k / MatrixBank::kColumnsPerScale]] * scale2);
-      return hn::Mul(values(d, codes + k / 2), scale);
+      return hn::Mul(values(d, codes, k), scale);
     }
     // Rows are whole groups (the loader checks it), so a vector is never cut.
     HWY_INLINE hn::Vec<D> load_partial(D d, std::int64_t k, std::int64_t) const { return load(d, k); }
 
-    // Lane i gets the value of nibble i.
-    static HWY_INLINE hn::Vec<D> values(D d, const std::uint8_t* bytes) {
+    // Lane i gets the value of nibble first + i.
+    static HWY_INLINE hn::Vec<D> values(D d, const std::uint8_t* nibbles, std::int64_t first) {
       const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
       if (lanes < 8) {
         HWY_ALIGN float few[16];
-        for (std::int64_t i = 0; i < lanes; ++i) few[i] = kE2m1[(bytes[i / 2] >> (4 * (i % 2))) & 15];
+        for (std::int64_t i = 0; i < lanes; ++i) {
+          few[i] = kE2m1[(nibbles[(first + i) / 2] >> (4 * ((first + i) % 2))) & 15];
+        }
         return hn::Load(d, few);
       }
       // Byte i of the doubled bytes holds nibble i in its low half when i is even, in its high half when odd.
       const hn::RebindToUnsigned<D> du;
       const hn::Rebind<std::uint8_t, D> d8;
       const hn::Rebind<std::uint16_t, hn::Half<D>> d16;
-      const auto packed = hn::PromoteTo(d16, hn::LoadU(hn::Rebind<std::uint8_t, hn::Half<D>>(), bytes));
+      const auto packed =
+          hn::PromoteTo(d16, hn::LoadU(hn::Rebind<std::uint8_t, hn::Half<D>>(), nibbles + first / 2));
       const auto doubled = hn::BitCast(d8, hn::Or(packed, hn::ShiftLeft<8>(packed)));
       const auto odd = hn::And(hn::Iota(du, 0), hn::Set(du, 1));
       return lookup(d, hn::And(hn::Shr(hn::PromoteTo(du, doubled), hn::ShiftLeft<2>(odd)), hn::Set(du, 15)));
