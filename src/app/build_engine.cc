@@ -8,17 +8,19 @@
 #include <utility>
 
 #include "app/model_folder.h"
+#include "backends/cpu/cpu_backend.h"
 #include "backends/reference/reference_backend.h"
 #include "engine/decoder_runner.h"
 
 namespace inkstone::app {
 
-std::vector<std::string> built_backends() { return {"reference"}; }
+std::vector<std::string> built_backends() { return {"cpu", "reference"}; }
 
-std::string automatic_backend() { return "reference"; }
+std::string automatic_backend() { return "cpu"; }
 
 Result<std::unique_ptr<ops::Backend>> make_backend(const std::string& name, std::int64_t threads) {
   const std::string chosen = name == "auto" ? automatic_backend() : name;
+  if (chosen == "cpu") return std::make_unique<cpu::CpuBackend>(static_cast<int>(threads));
   if (chosen == "reference") return std::make_unique<reference::ReferenceBackend>(static_cast<int>(threads));
   return fail(ErrorKind::kUnsupported,
               fmt::format("--backend {}: this build has auto, {}", name, fmt::join(built_backends(), ", ")));

@@ -68,7 +68,7 @@ void add_refused(CLI::App& command, const std::string& name, const std::string& 
 void add_common(CLI::App& command, CommonOptions& options) {
   add_text(command, "--model", options.model, "Checkpoint folder (default: the shipped models/inkling-mini)")
       ->type_name("DIR");
-  add_text(command, "--backend", options.backend, "auto or reference (default: auto)");
+  add_text(command, "--backend", options.backend, "auto, cpu or reference (default: auto)");
   add_integer(command, "--threads", options.threads, {1, kMaxThreads},
               "CPU threads (default: all that are allowed)");
   command.add_flag("--json", options.json,
