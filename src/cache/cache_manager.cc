@@ -28,10 +28,14 @@ SequenceId CacheManager::take_entry() {
 
 // --- from waiting to running ---
 
-SequenceId CacheManager::match(const ContentKey& root, std::span<const TokenKey> prompt, bool reuse) {
+SequenceId CacheManager::match(const ContentKey& root, std::span<const TokenKey> prompt,
+                               std::int64_t most_tokens, bool reuse) {
   const SequenceId id = take_entry();
   Sequence& sequence = at(id);
   sequence.life = Life::kMatched;
+  sequence.tokens.reserve(static_cast<std::size_t>(most_tokens));
+  sequence.pages.reserve(static_cast<std::size_t>(pages_for(most_tokens)));
+  sequence.page_keys.reserve(sequence.pages.capacity() + 1);
   sequence.tokens.assign(prompt.begin(), prompt.end());
   sequence.page_keys.assign(1, root);
   if (reuse) find_resume_point(sequence);

@@ -43,7 +43,9 @@ class CacheManager {
   // Finds the longest state to resume from and takes references on all of it: pages and checkpoint, or
   // nothing. At most prompt - 1 tokens are reused, since one must run to give logits. With `reuse` off it
   // finds nothing.
-  SequenceId match(const ContentKey& root, std::span<const TokenKey> prompt, bool reuse);
+  // `most_tokens`: how long the sequence may become; its lists are made that long at once.
+  SequenceId match(const ContentKey& root, std::span<const TokenKey> prompt, std::int64_t most_tokens,
+                   bool reuse);
   // Gives a matched sequence its slot and its own copies of rows in shared pages; false, and nothing changed,
   // when there is no room.
   bool admit(SequenceId id, CopyPlan& plan);

@@ -32,7 +32,7 @@ class CacheManagerTest : public ::testing::Test {
 
   // A sequence that has computed all of `tokens`.
   SequenceId run(const std::vector<TokenKey>& tokens) {
-    const SequenceId id = cache.match(kRoot, tokens, true);
+    const SequenceId id = cache.match(kRoot, tokens, 600, true);
     EXPECT_TRUE(cache.admit(id, plan));
     const auto end = static_cast<std::int64_t>(tokens.size());
     EXPECT_TRUE(cache.reserve(id, end, plan));
@@ -41,7 +41,7 @@ class CacheManagerTest : public ::testing::Test {
   }
   // What a prompt would reuse now.
   std::int64_t hit(const std::vector<TokenKey>& tokens) {
-    const SequenceId id = cache.match(kRoot, tokens, true);
+    const SequenceId id = cache.match(kRoot, tokens, 600, true);
     const std::int64_t cached = cache.cached_tokens(id);
     cache.release(id);
     return cached;
@@ -84,7 +84,7 @@ TEST_F(CacheManagerTest, FindsNothingWhenAPageIsGone) {
 TEST_F(CacheManagerTest, RestoresEveryGroupOfAHit) {
   cache.finish(run(text(150)), plan);
   plan.clear();
-  const SequenceId id = cache.match(kRoot, text(200), true);
+  const SequenceId id = cache.match(kRoot, text(200), 600, true);
   ASSERT_TRUE(cache.admit(id, plan));
   EXPECT_EQ(rows_copied(0), 150 - 128) << "rows of the page that the checkpoint ends in";
   EXPECT_EQ(rows_copied(1), 150);
@@ -107,9 +107,9 @@ TEST_F(CacheManagerTest, ASequenceNeverWritesIntoASharedPage) {
 
 TEST_F(CacheManagerTest, HoldsAHitWhileOthersAllocate) {
   cache.finish(run(text(150)), plan);
-  const SequenceId waiting = cache.match(kRoot, text(160), true);
+  const SequenceId waiting = cache.match(kRoot, text(160), 600, true);
   ASSERT_EQ(cache.cached_tokens(waiting), 150);
-  const SequenceId greedy = cache.match(kRoot, text(10, 500), true);
+  const SequenceId greedy = cache.match(kRoot, text(10, 500), 600, true);
   ASSERT_TRUE(cache.admit(greedy, plan));
   EXPECT_FALSE(cache.reserve(greedy, 7 * kPageTokens, plan)) << "two of the eight pages are held";
   EXPECT_TRUE(cache.reserve(greedy, 6 * kPageTokens, plan));
@@ -166,7 +166,7 @@ TEST_F(CacheManagerTest, ATurnRenderedDifferentlyAtItsEndStillHits) {
 
 TEST_F(CacheManagerTest, SaltsDoNotShare) {
   cache.finish(run(text(150)), plan);
-  const SequenceId id = cache.match(root_key("test", "tenant"), text(150), true);
+  const SequenceId id = cache.match(root_key("test", "tenant"), text(150), 600, true);
   EXPECT_EQ(cache.cached_tokens(id), 0);
   cache.release(id);
 }
@@ -190,8 +190,7 @@ TEST_F(CacheManagerTest, SwapsOutAndInWithAllRows) {
 
 TEST_F(CacheManagerTest, RefusesASwapThatHostMemoryCannotTake) {
   const SequenceId first = run(text(5 * kPageTokens));
-  const SequenceId second =
-      run(text(3 * kPageTokens, 5000));
+  const SequenceId second = run(text(3 * kPageTokens, 5000));
   ASSERT_TRUE(cache.swap_out(first, plan));
   ASSERT_TRUE(cache.swap_out(second, plan));
   const SequenceId third = run(text(10, 7000));
@@ -219,7 +218,7 @@ TEST(CacheManagerLookahead, APageServesOnlyPrefixesThatGoOnAlike) {
   CacheManager cache(heads, {.pages = 16, .slots = 4, .host_windows = 4, .host_pages = 16});
   CopyPlan plan;
   const auto run = [&](const std::vector<TokenKey>& tokens) {
-    const SequenceId id = cache.match(kRoot, tokens, true);
+    const SequenceId id = cache.match(kRoot, tokens, 600, true);
     const std::int64_t cached = cache.cached_tokens(id);
     EXPECT_TRUE(cache.admit(id, plan));
     EXPECT_TRUE(cache.reserve(id, static_cast<std::int64_t>(tokens.size()), plan));

@@ -14,7 +14,7 @@ Request::Request(Submission submitted, std::shared_ptr<RequestChannel> ticket, s
            most - static_cast<std::int64_t>(submission.prompt.size())),
       prompt_tokens(static_cast<std::int64_t>(submission.prompt.size())),
       most_tokens(most) {
-  tokens.reserve(static_cast<std::size_t>(std::min(most, prompt_tokens + 4096)));
+  tokens.reserve(static_cast<std::size_t>(most));
   tokens = submission.prompt;
   for (const MediaItem& item : submission.media)
     drafting.media.push_back({item.begin, item.rows, item.vectors->data()});

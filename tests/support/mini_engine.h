@@ -33,12 +33,17 @@ inline EngineOptions mini_options() {
   return options;
 }
 
-inline std::unique_ptr<Engine> mini_engine(testing::MiniModel& mini, const EngineOptions& options) {
+using RunnerWrap = std::function<std::unique_ptr<ModelRunner>(std::unique_ptr<ModelRunner>)>;
+
+inline std::unique_ptr<Engine> mini_engine(testing::MiniModel& mini, const EngineOptions& options,
+                                           const RunnerWrap& wrap = {}) {
   sampling::TokenMask forbidden(mini.config.valid_vocabulary);
   auto runner = DecoderRunner::create({&mini.config, &mini.weights, mini.backend.get()}, options, forbidden);
   INK_CHECK(runner.has_value(), runner ? "" : runner.error().message);
   const ModelLimits limits{mini.config.valid_vocabulary, mini.config.valid_vocabulary};
-  auto engine = Engine::create(std::move(*runner), options, limits);
+  std::unique_ptr<ModelRunner> wrapped = std::move(*runner);
+  if (wrap) wrapped = wrap(std::move(wrapped));
+  auto engine = Engine::create(std::move(wrapped), options, limits);
   INK_CHECK(engine.has_value(), engine ? "" : engine.error().message);
   return std::move(*engine);
 }
