@@ -77,7 +77,9 @@ Result<RescaleRule> read_rescale(const Section& image) {
   } else {
     rule.fraction = INK_TRY(image.number("rescale_image_frac", *rule.fraction));
   }
-  if (image.is_null("rescale_image_max_upscaled_long_edge")) {
+  const bool enlarges = !rule.fraction || *rule.fraction > 1;
+  if (image.is_null("rescale_image_max_upscaled_long_edge") ||
+      (!enlarges && !image.has("rescale_image_max_upscaled_long_edge"))) {
     rule.max_upscaled_long_edge.reset();
   } else {
     rule.max_upscaled_long_edge =

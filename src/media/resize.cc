@@ -123,6 +123,10 @@ Status check(const RescaleRule& rule) {
   if (!std::isfinite(*rule.fraction) || *rule.fraction <= 0)
     return invalid(
         fmt::format("rescale_image_frac is {}; it must be positive and finite, or null", *rule.fraction));
+  if (rule.max_upscaled_long_edge && *rule.fraction <= 1)
+    return invalid(
+        fmt::format("rescale_image_max_upscaled_long_edge bounds enlarging, but rescale_image_frac is {}",
+                    *rule.fraction));
   return {};
 }
 
@@ -130,7 +134,7 @@ Result<ImageSize> rescaled_size(ImageSize size, const RescaleRule& rule) {
   if (!rule.fraction) return size;
   const auto edge = static_cast<double>(std::max(size.width, size.height));
   double target = edge * *rule.fraction;
-  if (rule.max_upscaled_long_edge && *rule.fraction > 1)
+  if (rule.max_upscaled_long_edge)
     target = std::min(target, std::max(static_cast<double>(*rule.max_upscaled_long_edge), edge));
   if (target > static_cast<double>(kMaxSide))
     return fail(ErrorKind::kTooLarge, fmt::format("{} x {} pixels enlarged to a side of {:.0f}; at most {}",
