@@ -34,6 +34,7 @@ TEST(ThreadPool, CoversEveryIndexOnce) {
     for (const std::int64_t count : {0, 1, 7, 1000}) {
       std::vector<std::atomic<int>> hits(static_cast<std::size_t>(count));
       pool.parallel_for(count, 3, [&](std::int64_t begin, std::int64_t end) {
+        EXPECT_LE(end - begin, 3);
         for (std::int64_t i = begin; i < end; ++i) ++hits[static_cast<std::size_t>(i)];
       });
       for (const auto& hit : hits) EXPECT_EQ(hit.load(), 1);

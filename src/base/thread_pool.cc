@@ -123,7 +123,11 @@ void ThreadPool::parallel_for(std::int64_t count, std::int64_t grain,
 
 void ThreadPool::parallel_for_worker(std::int64_t count, std::int64_t grain, const Body& body) {
   if (count <= 0) return;
-  if (state_->threads.empty() || count <= grain) return body(0, 0, count);
+  if (state_->threads.empty() || count <= grain) {
+    grain = std::max<std::int64_t>(1, grain);
+    for (std::int64_t begin = 0; begin < count; begin += grain) body(0, begin, std::min(count, begin + grain));
+    return;
+  }
   state_->call(count, grain, body);
 }
 
