@@ -70,17 +70,31 @@ HWY_EXPORT(MixColumns);
 constexpr std::int64_t kMaxSide = 1 << 20;
 constexpr std::int64_t kRowsAtOnce = 64;  // equals kBlock
 
+// Calls body(i, size) over blocks of a row: a block of all rows at once stays in the nearest cache.
+template <class Body>
+void for_blocks(std::int64_t row_bytes, const Body& body) {
+  for (std::int64_t i = 0; i < row_bytes; i += kRowsAtOnce) body(i, std::min(kRowsAtOnce, row_bytes - i));
+}
+
 // Rows [begin, begin + count) of `image` as columns: byte i of every row lies in columns[i * kRowsAtOnce].
 void to_columns(const RgbImage& image, std::int64_t begin, std::int64_t count, std::uint8_t* columns) {
-  for (std::int64_t i = 0; i < image.row_bytes(); ++i) {
-    for (std::int64_t y = 0; y < count; ++y) columns[i * kRowsAtOnce + y] = image.row(begin + y)[i];
-  }
+  for_blocks(image.row_bytes(), [&](std::int64_t first, std::int64_t size) {
+    for (std::int64_t y = 0; y < count; ++y) {
+      const std::uint8_t* row = image.row(begin + y) + first;
+      std::uint8_t* column = columns + first * kRowsAtOnce + y;
+      for (std::int64_t i = 0; i < size; ++i) column[i * kRowsAtOnce] = row[i];
+    }
+  });
 }
 
 void from_columns(const std::uint8_t* columns, std::int64_t begin, std::int64_t count, RgbImage& image) {
-  for (std::int64_t i = 0; i < image.row_bytes(); ++i) {
-    for (std::int64_t y = 0; y < count; ++y) image.row(begin + y)[i] = columns[i * kRowsAtOnce + y];
-  }
+  for_blocks(image.row_bytes(), [&](std::int64_t first, std::int64_t size) {
+    for (std::int64_t y = 0; y < count; ++y) {
+      std::uint8_t* row = image.row(begin + y) + first;
+      const std::uint8_t* column = columns + first * kRowsAtOnce + y;
+      for (std::int64_t i = 0; i < size; ++i) row[i] = column[i * kRowsAtOnce];
+    }
+  });
 }
 
 RgbImage resize_width(const RgbImage& image, std::int64_t width, ThreadPool& pool) {
