@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// server/service.h - what endpoints work with: the served model, the workers, and the bounds of the whole
+// service.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "chat/prompt_encoder.h"
+#include "engine/step_loop.h"
+#include "engine/submission.h"
+#include "engine/ticket.h"
+#include "server/http/workers.h"
+#include "server/metrics.h"
+#include "text/special_tokens.h"
+#include "text/tokenizer.h"
+
+namespace inkstone::server {
+
+// Filled in by app. What it points to outlives the server.
+struct ServedModel {
+  std::vector<std::string> names;  // the first is the one that answers carry
+  const text::Tokenizer* tokenizer = nullptr;
+  text::SpecialTokens tokens;
+  const chat::PromptEncoder* encoder = nullptr;
+  std::vector<std::int32_t> end_ids;
+  std::int64_t max_context_tokens = 0;
+  // engine::Engine's, any thread.
+  std::function<Result<engine::Ticket>(engine::Submission)> submit;
+  std::function<engine::EngineStats()> stats;
+};
+
+struct ServiceLimits {
+  std::int64_t max_answers = 256;  // running and waiting; a request beyond gets a 429
+  std::size_t max_messages = 4096;
+};
+
+// One per server; the I/O thread's, except for what is constant.
+struct Service {
+  const ServedModel& model;
+  Workers& workers;
+  IoLoop& loop;
+  Metrics& metrics;
+  ServiceLimits limits;
+  std::string version;
+  std::int64_t started_unix_s = 0;
+  std::int64_t num_answers = 0;    // in progress
+  std::function<bool()> stopping;  // the server is ending: not ready
+};
+
+}  // namespace inkstone::server
