@@ -224,6 +224,33 @@ void add_quantize(CLI::App& app, Chosen& chosen) {
   add_tensor_parallel(*command);
 }
 
+void add_serve(CLI::App& app, Chosen& chosen) {
+  const auto [command, options] = add_command<ServeOptions>(
+      app, chosen, "serve", "An OpenAI-compatible HTTP server, with a page to talk to it", serve);
+  add_text(*command, "--host", options->host, "Address to listen on (default: 127.0.0.1, this machine only)");
+  add_integer(*command, "--port", options->port, {0, 65535}, "Port; 0: any free one (default: 8000)");
+  add_integer(*command, "--max-context", options->max_context, {2, kMaxTokens},
+              "Tokens of a conversation (default: 32768, or what the model has)");
+  add_integer(*command, "--sequences", options->sequences, {1, 4096},
+              "Answers computed at a time (default: 8)");
+  add_integer(*command, "--cache-memory", options->cache_memory_mib, {1, 1 << 30},
+              "MiB for the state of all sequences (default: enough for one full context)");
+  add_integer(*command, "--max-queue", options->max_queue, {1, 1 << 20},
+              "Answers running and waiting; requests beyond get a 429 (default: 256)");
+  add_text(*command, "--api-key-file", options->api_key_file,
+           "Keys that clients must send one of, one a line; INKSTONE_API_KEY adds one")
+      ->type_name("FILE");
+  command
+      ->add_option("--allow-origin", options->allowed_origins,
+                   "Web site whose pages may call; may be repeated")
+      ->type_size(1)
+      ->allow_extra_args(false);
+  add_text(*command, "--served-name", options->served_name,
+           "Name of the model in requests (default: the folder's)");
+  add_refused_speculation(*command);
+  add_tensor_parallel(*command);
+}
+
 void add_doctor(CLI::App& app, Chosen& chosen) {
   const auto [command, options] =
       add_command<DoctorOptions>(app, chosen, "doctor", "What this machine offers, and self-checks", doctor);
@@ -241,6 +268,7 @@ void add_commands(CLI::App& app, Chosen& chosen) {
   add_logits(app, chosen);
   add_inspect(app, chosen);
   add_quantize(app, chosen);
+  add_serve(app, chosen);
   add_doctor(app, chosen);
 }
 

@@ -90,6 +90,19 @@ struct QuantizeOptions {
   std::string format;
 };
 
+struct ServeOptions {
+  CommonOptions common;
+  std::string host = "127.0.0.1";
+  std::int64_t port = 8000;
+  std::optional<std::int64_t> max_context;       // tokens; none: 32768, or what the model has
+  std::int64_t sequences = 8;                    // computed at a time
+  std::optional<std::int64_t> cache_memory_mib;  // for paged state; none: one full context
+  std::optional<std::string> api_key_file;
+  std::vector<std::string> allowed_origins;
+  std::optional<std::string> served_name;  // none: the folder's
+  std::int64_t max_queue = 256;            // answers running and waiting
+};
+
 struct DoctorOptions {
   CommonOptions common;
 };

@@ -9,7 +9,6 @@
 
 #include "chat/reply_decoder.h"
 #include "chat/request_parser.h"
-#include "ops/sample.h"
 #include "server/wire/api_error.h"
 
 namespace inkstone::server {

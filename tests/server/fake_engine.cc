@@ -104,7 +104,9 @@ void FakeEngine::run() {
     ++steps_;
     std::erase_if(requests_, [&](const std::unique_ptr<Request>& request) { return !advance(*request); });
   }
-  for (const auto& request : requests_) request->channel->finish({engine::FinishReason::kCancelled});
+  engine::Outcome cancelled;
+  cancelled.reason = engine::FinishReason::kCancelled;
+  for (const auto& request : requests_) request->channel->finish(cancelled);
 }
 
 bool FakeEngine::advance(Request& request) {

@@ -86,8 +86,9 @@ TEST(HttpServer, RefusesWhatIsNoHttp) {
 TEST(HttpServer, RefusesLargeHeadersAndBodies) {
   ServerRig rig(with_limits({.header_bytes = 2048, .body_bytes = 1000}));
   EXPECT_EQ(rig.get("/version", "x-long: " + std::string(4000, 'a') + "\r\n").status, 431);
-  EXPECT_EQ(rig.post("/tokenize", std::string(1000, ' ')).status, 400) << "at the limit: read, and no JSON";
-  const HttpReply reply = rig.post("/tokenize", std::string(1001, ' '));
+  EXPECT_EQ(rig.post_raw("/tokenize", std::string(1000, ' ')).status, 400)
+      << "at the limit: read, and no JSON";
+  const HttpReply reply = rig.post_raw("/tokenize", std::string(1001, ' '));
   EXPECT_EQ(reply.status, 413);
   EXPECT_THAT(reply.json()["error"]["message"], HasSubstr("1000"));
 }

@@ -2,6 +2,7 @@
 #include "tests/server/server_rig.h"
 
 #include "base/check.h"
+#include "base/log.h"
 #include "tests/support/real_tokenizer.h"
 
 namespace inkstone::test_support {
@@ -9,6 +10,7 @@ namespace inkstone::test_support {
 using nlohmann::json;
 
 ServerRig::ServerRig(server::ApiServerOptions options) : encoder_(mini_tokenizer(), mini_special_tokens()) {
+  log::set_level(log::Level::kError);
   options.http.port = 0;
   options.http.stop_on_signals = false;
   options.version = "test";
@@ -40,7 +42,7 @@ HttpReply ServerRig::get(std::string_view path, std::string_view headers) const 
   return client.read();
 }
 
-HttpReply ServerRig::post(std::string_view path, std::string_view body, std::string_view headers) const {
+HttpReply ServerRig::post_raw(std::string_view path, std::string_view body, std::string_view headers) const {
   HttpClient client(port());
   client.send(post_text(path, body, headers));
   return client.read();

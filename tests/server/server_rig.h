@@ -25,8 +25,10 @@ class ServerRig {
 
   // On a connection of its own.
   HttpReply get(std::string_view path, std::string_view headers = "") const;
-  HttpReply post(std::string_view path, std::string_view body, std::string_view headers = "") const;
-  HttpReply post(std::string_view path, const nlohmann::json& body) const { return post(path, body.dump()); }
+  HttpReply post_raw(std::string_view path, std::string_view body, std::string_view headers = "") const;
+  HttpReply post(std::string_view path, const nlohmann::json& body) const {
+    return post_raw(path, body.dump());
+  }
 
   // `text` with special tokens recognised becomes the answer to everything.
   void answer_with(std::string_view text);

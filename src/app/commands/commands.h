@@ -18,6 +18,8 @@ Status render(const RenderOptions& options);
 Status logits(const LogitsOptions& options);
 Status inspect(const InspectOptions& options);
 Status quantize(const QuantizeOptions& options);
+// Returns when it was told to stop (SIGTERM, SIGINT) and everything in progress has ended.
+Status serve(const ServeOptions& options);
 Status doctor(const DoctorOptions& options);
 
 }  // namespace inkstone::app
