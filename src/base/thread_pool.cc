@@ -125,7 +125,8 @@ void ThreadPool::parallel_for_worker(std::int64_t count, std::int64_t grain, con
   if (count <= 0) return;
   if (state_->threads.empty() || count <= grain) {
     grain = std::max<std::int64_t>(1, grain);
-    for (std::int64_t begin = 0; begin < count; begin += grain) body(0, begin, std::min(count, begin + grain));
+    for (std::int64_t begin = 0; begin < count; begin += grain)
+      body(0, begin, std::min(count, begin + grain));
     return;
   }
   state_->call(count, grain, body);
