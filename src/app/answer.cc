@@ -24,12 +24,10 @@ nlohmann::ordered_json usage_json(const engine::Usage& usage) {
           {"cached_tokens", usage.cached_tokens}};
 }
 
-// Without verify steps every step gives one token.
+// An answer of one token has no verify step.
 nlohmann::ordered_json speculation_json(const engine::Outcome& outcome) {
   const engine::Speculation& counts = outcome.speculation;
-  const double mean = counts.verify_steps == 0 ? 1.0
-                                               : 1.0 + static_cast<double>(counts.accepted) /
-                                                           static_cast<double>(counts.verify_steps);
+  const double mean = counts.verify_steps == 0 ? 1.0 : counts.mean_accepted_length();
   return {{"drafted", counts.drafted}, {"accepted", counts.accepted}, {"mean_accepted_length", mean}};
 }
 

@@ -86,15 +86,13 @@ void add_tensor_parallel(CLI::App& command) {
       ->group("");
 }
 
-void add_refused_speculation(CLI::App& command) {
-  command
-      .add_option_function<std::string>(
-          "--speculate",
-          [](const std::string& text) {
-            if (or_throw(parse_integer(text, {0, kMaxTokens}, "--speculate")) != 0)
-              throw CLI::ValidationError("--speculate: this version does not draft");
-          })
-      ->group("");
+// What they mean is judged with the checkpoint at hand: engine::set_speculation.
+void add_drafts(CLI::App& command, DraftOptions& drafts) {
+  add_text(command, "--speculate", drafts.depth,
+           "Tokens to draft per step, 0 to 8, or auto: never changes the answer (default: 0)")
+      ->type_name("N");
+  add_text(command, "--drafter", drafts.drafter,
+           "heads: the model's own; lookup: what followed the same words before (default: heads)");
 }
 
 // A subcommand with the common options, and its own struct of options.
@@ -144,7 +142,7 @@ void add_chat(CLI::App& app, Chosen& chosen) {
   add_sampling(*command, options->sampling);
   add_refused(*command, "--image", "this version takes no pictures");
   add_refused(*command, "--audio", "this version takes no sound");
-  add_refused_speculation(*command);
+  add_drafts(*command, options->drafts);
   add_tensor_parallel(*command);
 }
 
@@ -163,7 +161,7 @@ void add_generate(CLI::App& app, Chosen& chosen) {
               "Log-probabilities of the tokens and of so many alternatives, under --json");
   command->add_flag("--nvfp4-activations", options->nvfp4_activations,
                     "Round the inputs of NVFP4 experts to NVFP4");
-  add_refused_speculation(*command);
+  add_drafts(*command, options->drafts);
   add_tensor_parallel(*command);
 }
 

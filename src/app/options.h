@@ -43,6 +43,11 @@ inline sampling::SamplingParams greedy_sampling() {
   return params;
 }
 
+struct DraftOptions {
+  std::string depth = "0";  // or a number, or auto
+  std::string drafter = "heads";
+};
+
 struct GenerateOptions {
   CommonOptions common;
   std::optional<std::string> prompt;  // exactly one of the three
@@ -51,6 +56,7 @@ struct GenerateOptions {
   std::int64_t max_tokens = 256;
   sampling::SamplingParams sampling = greedy_sampling();
   std::vector<std::string> stop;
+  DraftOptions drafts;
   bool nvfp4_activations = false;
 };
 
@@ -63,6 +69,7 @@ struct ChatOptions {
   std::int64_t max_context = 32768;        // tokens; less where the model has less
   std::optional<std::int64_t> max_tokens;  // of one answer; none: the rest of the context
   sampling::SamplingParams sampling = greedy_sampling();
+  DraftOptions drafts;
 };
 
 struct LogitsOptions {

@@ -17,8 +17,7 @@ Result<std::int64_t> parse_depth(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), depth);
   const bool whole = error == std::errc{} && end == text.data() + text.size();
   if (!whole || depth < 0 || depth > speculative::kMaxDepth)
-    return invalid(
-        fmt::format("the number of drafts is 0 to {} or auto, not \"{}\"", speculative::kMaxDepth, text));
+    return invalid(fmt::format("--speculate is 0 to {} or auto, not \"{}\"", speculative::kMaxDepth, text));
   return depth;
 }
 
@@ -32,15 +31,15 @@ double steady_clock_us() {
 Status set_speculation(std::string_view depth, std::string_view drafter, std::int64_t num_heads,
                        EngineOptions& options) {
   if (drafter != "heads" && drafter != "lookup")
-    return invalid(fmt::format("a drafter is heads or lookup, not \"{}\"", drafter));
+    return invalid(fmt::format("--drafter is heads or lookup, not \"{}\"", drafter));
   options.drafter = drafter == "heads" ? DrafterKind::kHeads : DrafterKind::kLookup;
   options.adaptive_depth = depth == "auto";
   const std::int64_t most = drafter == "heads" ? num_heads : speculative::kMaxDepth;
   options.draft_rows =
       options.adaptive_depth ? std::min(most, speculative::kMaxDepth) : INK_TRY(parse_depth(depth));
   if (options.draft_rows <= most) return {};
-  return invalid(
-      fmt::format("{} drafts need as many MTP heads; the checkpoint has {}", options.draft_rows, num_heads));
+  return invalid(fmt::format("--speculate {} needs as many MTP heads; the checkpoint has {}",
+                             options.draft_rows, num_heads));
 }
 
 cache::CacheLimits cache_limits(const model::StateSpec& spec, const EngineOptions& options) {

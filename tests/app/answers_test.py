@@ -113,8 +113,21 @@ class Generate(ProgramTest):
         self.refuse(["generate", "--ids", "1", "--logprobs", "21"], "--logprobs")
         self.refuse(["generate", "--ids", "1", "--stop", ""], "stop")
 
+    def test_refuses_drafts_that_cannot_be(self):
+        for value in ("9", "-1", "many", "1.5"):
+            self.refuse(["generate", "--ids", "1", f"--speculate={value}"], "--speculate", "auto")
+        self.refuse(["generate", "--ids", "1", "--drafter", "oracle"], "--drafter", "oracle")
+
+    def test_drafts_do_not_change_the_answer(self):
+        plain = self.document("generate", "--prompt", STORY, "--max-tokens", "12")
+        for flags in (["--speculate", "3"], ["--speculate", "auto"], ["--speculate", "8", "--drafter", "lookup"]):
+            document = self.document("generate", "--prompt", STORY, "--max-tokens", "12", *flags)
+            self.assertEqual((document["ids"], document["text"]), (plain["ids"], plain["text"]), flags)
+        document = self.document("generate", "--prompt", STORY, "--max-tokens", "12", "--speculate", "3")
+        self.assertGreater(document["speculation"]["drafted"], 0)
+        self.assertGreaterEqual(document["speculation"]["mean_accepted_length"], 1.0)
+
     def test_what_does_not_exist_yet_is_refused(self):
-        self.refuse(["generate", "--ids", "1", "--speculate", "2"], "--speculate")
         self.refuse(["generate", "--ids", "1", "--tensor-parallel", "2"], "--tensor-parallel")
         self.refuse(["serve"], "no command 'serve'")
 

@@ -101,8 +101,9 @@ Result<Conversation> Conversation::create(const ChatOptions& options) {
   conversation.model_ = INK_TRY(load_model(options.common));
   const checkpoint::ModelConfig& config = conversation.model_->config();
   INK_TRY(sampling::validate(options.sampling, config.valid_vocabulary));
-  conversation.engine_ = INK_TRY(
-      build_engine(*conversation.model_, single_sequence(std::min(options.max_context, config.context))));
+  engine::EngineOptions settings = single_sequence(std::min(options.max_context, config.context));
+  INK_TRY(engine::set_speculation(options.drafts.depth, options.drafts.drafter, config.num_mtp(), settings));
+  conversation.engine_ = INK_TRY(build_engine(*conversation.model_, settings));
   return conversation;
 }
 

@@ -57,6 +57,8 @@ Result<std::unique_ptr<engine::Engine>> engine_for(const GenerateOptions& option
   settings.checkpoint_bytes = 0;
   settings.reuse_prefixes = false;
   settings.nvfp4_activations = options.nvfp4_activations;
+  INK_TRY(engine::set_speculation(options.drafts.depth, options.drafts.drafter, model.config().num_mtp(),
+                                  settings));
   return build_engine(model, settings);
 }
 
