@@ -245,7 +245,7 @@ void add_serve(CLI::App& app, Chosen& chosen) {
       ->allow_extra_args(false);
   add_text(*command, "--served-name", options->served_name,
            "Name of the model in requests (default: the folder's)");
-  add_refused_speculation(*command);
+  add_drafts(*command, options->drafts);
   add_tensor_parallel(*command);
 }
 

@@ -108,6 +108,7 @@ struct ServeOptions {
   std::vector<std::string> allowed_origins;
   std::optional<std::string> served_name;  // none: the folder's
   std::int64_t max_queue = 256;            // answers running and waiting
+  DraftOptions drafts;
 };
 
 struct DoctorOptions {

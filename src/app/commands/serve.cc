@@ -40,19 +40,24 @@ Result<std::vector<std::string>> read_keys(const std::optional<std::string>& fil
   return keys;
 }
 
-engine::EngineOptions engine_options(const ServeOptions& options, const LoadedModel& model) {
+Result<engine::EngineOptions> engine_options(const ServeOptions& options, const LoadedModel& model) {
   engine::EngineOptions settings;
   const std::int64_t context = model.config().context;
   settings.max_context_tokens = std::min(options.max_context.value_or(kDefaultContext), context);
   settings.max_sequences = options.sequences;
   settings.cache_tokens = settings.max_context_tokens;
+  INK_TRY(engine::set_speculation(options.drafts.depth, options.drafts.drafter, model.config().num_mtp(),
+                                  settings));
   if (options.cache_memory_mib) {
-    const model::StateSpec spec = model::make_state_spec(model.config(), {});
+    const model::StateSpec spec =
+        model::make_state_spec(model.config(), {.mtp_depths = settings.head_depths()});
     settings.cache_tokens =
         *options.cache_memory_mib * kMebibyte / std::max<std::int64_t>(1, spec.paged_bytes_per_token());
   }
-  settings.token_budget = 512;
   settings.max_chunk_tokens = 512;
+  // Room for a page of a prompt while everybody decodes.
+  settings.token_budget =
+      std::max(settings.max_chunk_tokens, options.sequences * (1 + settings.draft_rows) + cache::kPageTokens);
   settings.integrity_checks = false;
   return settings;
 }
@@ -90,7 +95,7 @@ Status serve(const ServeOptions& options) {
   const std::unique_ptr<LoadedModel> model = INK_TRY(load_model(options.common));
   const chat::PromptEncoder encoder(model->front.tokenizer, model->front.tokens);
   const std::unique_ptr<engine::Engine> engine =
-      INK_TRY(build_engine(*model, engine_options(options, *model)));
+      INK_TRY(build_engine(*model, INK_TRY(engine_options(options, *model))));
   server::ServedModel served = served_model(options, *model, encoder, *engine);
   const std::string name = served.names.front();
   const std::unique_ptr<server::ApiServer> server =
