@@ -64,6 +64,16 @@ std::vector<std::int32_t> take_all(Ticket& ticket) {
   return ids;
 }
 
+// The numbers are those of the last step; an outcome may be known a moment earlier.
+bool comes_to_rest(const Engine& engine) {
+  for (int i = 0; i < 100000; ++i) {
+    const EngineStats stats = engine.stats();
+    if (stats.running == 0 && stats.waiting == 0) return true;
+    std::this_thread::yield();
+  }
+  return false;
+}
+
 TEST(Engine, AnswersManyThreadsAtOnce) {
   const auto engine = start(small());
   std::vector<std::thread> clients;
@@ -142,21 +152,15 @@ TEST(Engine, CancellingFreesEverything) {
   ASSERT_TRUE(ticket->next());
   ticket->cancel();
   EXPECT_EQ(ticket->outcome().reason, FinishReason::kCancelled);
-  auto after = engine->submit(ask(10, 1, 9));
-  take_all(*after);
-  after->outcome();
-  EXPECT_EQ(engine->stats().running, 0);
+  EXPECT_TRUE(comes_to_rest(*engine));
 }
 
 TEST(Engine, ALostTicketCancelsItsRequest) {
   const auto engine = start(small());
   { const auto ticket = engine->submit(ask(100, 400)); }
-  auto after = engine->submit(ask(10, 1, 9));
-  take_all(*after);
-  for (int i = 0; i < 1000 && engine->stats().finished < 2; ++i) std::this_thread::yield();
-  auto last = engine->submit(ask(10, 1, 10));
-  take_all(*last);
-  EXPECT_EQ(engine->stats().running, 0);
+  EXPECT_TRUE(comes_to_rest(*engine));
+  EXPECT_EQ(engine->stats().finished, 1);
+  EXPECT_LT(engine->stats().generated_tokens, 400);
 }
 
 TEST(Engine, WakesConsumersThatMayNotWait) {
