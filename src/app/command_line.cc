@@ -57,12 +57,10 @@ CLI::Option* add_integer(CLI::App& command, const std::string& name, Target& tar
       ->type_name("INT");
 }
 
-// Understood, so that the refusal can say what is missing; not in the help.
-void add_refused(CLI::App& command, const std::string& name, const std::string& reason) {
-  command
-      .add_option_function<std::string>(
-          name, [name, reason](const std::string&) { throw CLI::ValidationError(name + ": " + reason); })
-      ->group("");
+// One value each time the option is given.
+CLI::Option* add_files(CLI::App& command, const std::string& name, std::vector<std::string>& target,
+                       const std::string& help) {
+  return command.add_option(name, target, help)->type_size(1)->allow_extra_args(false)->type_name("FILE");
 }
 
 void add_common(CLI::App& command, CommonOptions& options) {
@@ -140,8 +138,8 @@ void add_chat(CLI::App& app, Chosen& chosen) {
   add_integer(*command, "--max-context", options->max_context, {2, kMaxTokens},
               "Tokens of the conversation (default: 32768, or what the model has)");
   add_sampling(*command, options->sampling);
-  add_refused(*command, "--image", "this version takes no pictures");
-  add_refused(*command, "--audio", "this version takes no sound");
+  add_files(*command, "--image", options->images, "Picture before the first prompt; may be repeated");
+  add_files(*command, "--audio", options->sounds, "Sound before the first prompt; may be repeated");
   add_drafts(*command, options->drafts);
   add_tensor_parallel(*command);
 }

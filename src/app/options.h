@@ -65,6 +65,8 @@ struct ChatOptions {
   std::optional<std::string> prompt;  // none: a conversation, one line of standard input a turn
   std::optional<std::string> system;
   std::optional<std::string> effort;
+  std::vector<std::string> images;  // files, before the first prompt
+  std::vector<std::string> sounds;
   bool show_thinking = false;
   std::int64_t max_context = 32768;        // tokens; less where the model has less
   std::optional<std::int64_t> max_tokens;  // of one answer; none: the rest of the context

@@ -8,7 +8,7 @@ import os
 import sys
 import unittest
 
-from program import MODEL, ProgramTest, transcripts
+from program import GOLDEN, MODEL, ProgramTest, transcripts
 
 STORY = "Once upon a time"
 
@@ -129,7 +129,7 @@ class Generate(ProgramTest):
 
     def test_what_does_not_exist_yet_is_refused(self):
         self.refuse(["generate", "--ids", "1", "--tensor-parallel", "2"], "--tensor-parallel")
-        self.refuse(["serve"], "no command 'serve'")
+        self.refuse(["bench"], "no command 'bench'")
 
 
 class Chat(ProgramTest):
@@ -182,8 +182,32 @@ class Chat(ProgramTest):
         self.refuse(["chat", "a", "--temperature", "nan"], "--temperature")
         self.refuse(["chat", "--json"], "--json needs a PROMPT")
         self.refuse(["chat", "word " * 2000, "--max-context", "100"], "100")
-        self.refuse(["chat", "a", "--image", "x.png"], "--image")
-        self.refuse(["chat", "a", "--audio", "x.wav"], "--audio")
+
+
+class Media(ProgramTest):
+    def test_answers_every_transcript_with_a_picture_or_a_sound(self):
+        asked = 0
+        for entry in transcripts():
+            if entry["task"] not in ("image", "audio") or not entry["prompt_follows_chat_spec"]:
+                continue
+            medium, text = entry["request"]["messages"][0]["content"]
+            file = medium["image_url"]["url"] if entry["task"] == "image" else medium["input_audio"]["file"]
+            document = self.document("chat", text["text"], f"--{entry['task']}", os.path.join(GOLDEN, file),
+                                     "--effort", str(entry["request"]["reasoning_effort"]))
+            self.assertEqual(document["ids"], entry["greedy_ids"], file)
+            self.assertEqual(document["usage"]["prompt_tokens"], len(entry["prompt_ids"]))
+            asked += 1
+        self.assertGreater(asked, 14)
+
+    def test_bad_files_are_refused(self):
+        image, sound = os.path.join(GOLDEN, "images/08.png"), os.path.join(GOLDEN, "sounds/45.wav")
+        self.refuse(["chat", "a", "--image", self.path("x.png")], "--image", "x.png", "No such file")
+        self.refuse(["chat", "a", "--image", sound], "--image", "45.wav")
+        self.refuse(["chat", "a", "--audio", image], "--audio", "08.png")
+        with open(image, "rb") as handle:
+            cut = self.write("cut.png", handle.read()[:200])
+        self.refuse(["chat", "a", "--image", image, "--image", cut], "--image", "cut.png")
+        self.refuse(["chat", "a", "--audio", self.write("empty.wav", b"")], "--audio", "empty.wav")
 
 
 class Output(ProgramTest):

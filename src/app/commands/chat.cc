@@ -10,6 +10,7 @@
 #include "app/build_engine.h"
 #include "app/commands/commands.h"
 #include "app/console.h"
+#include "app/media_reader.h"
 #include "base/log.h"
 #include "chat/effort.h"
 #include "chat/prompt_encoder.h"
@@ -23,6 +24,15 @@ chat::Part text_part(std::string text, chat::Part::Kind kind = chat::Part::Kind:
   chat::Part part;
   part.kind = kind;
   part.text = std::move(text);
+  return part;
+}
+
+chat::Part media_part(const std::string& path, chat::MediaKind kind) {
+  chat::Part part;
+  part.kind = chat::Part::Kind::kMedia;
+  part.media.kind = kind;
+  part.media.url = path;
+  part.media.field = path;
   return part;
 }
 
@@ -69,16 +79,21 @@ class Conversation {
  public:
   static Result<Conversation> create(const ChatOptions& options);
 
+  // The media of the options belong to the first turn.
   Status say(const std::string& text);
   [[nodiscard]] nlohmann::ordered_json last_answer() const;
 
  private:
   explicit Conversation(const ChatOptions& options) : options_(options) {}
+  Status read_media();
+  Result<engine::Submission> submission() const;
   Result<chat::ReplyMessage> take_reply(engine::Ticket& ticket, const std::vector<std::int32_t>& prompt);
 
   const ChatOptions& options_;
   std::unique_ptr<LoadedModel> model_;
   std::unique_ptr<engine::Engine> engine_;
+  std::vector<ReadMedium> media_;
+  std::vector<chat::Part> media_parts_;  // not yet said
   chat::ChatRequest request_;
   chat::ReplyMessage reply_;  // the last one, its ids and how it ended
   std::vector<std::int32_t> ids_;
@@ -101,23 +116,52 @@ Result<Conversation> Conversation::create(const ChatOptions& options) {
   conversation.model_ = INK_TRY(load_model(options.common));
   const checkpoint::ModelConfig& config = conversation.model_->config();
   INK_TRY(sampling::validate(options.sampling, config.valid_vocabulary));
+  INK_TRY(conversation.read_media());
   engine::EngineOptions settings = single_sequence(std::min(options.max_context, config.context));
   INK_TRY(engine::set_speculation(options.drafts.depth, options.drafts.drafter, config.num_mtp(), settings));
   conversation.engine_ = INK_TRY(build_engine(*conversation.model_, settings));
   return conversation;
 }
 
-Status Conversation::say(const std::string& text) {
-  INK_TRY(text::validate_utf8(text, "the prompt"));
-  request_.messages.push_back(message_of(chat::Role::kUser, text));
+// Before there is an engine: the towers run on the same backend.
+Status Conversation::read_media() {
+  if (options_.images.empty() && options_.sounds.empty()) return {};
+  MediaReader reader = INK_TRY(MediaReader::create(*model_));
+  for (const std::string& path : options_.images) {
+    media_.push_back(INK_TRY(reader.read(path, chat::MediaKind::kImage, "--image")));
+    media_parts_.push_back(media_part(path, chat::MediaKind::kImage));
+  }
+  for (const std::string& path : options_.sounds) {
+    media_.push_back(INK_TRY(reader.read(path, chat::MediaKind::kAudio, "--audio")));
+    media_parts_.push_back(media_part(path, chat::MediaKind::kAudio));
+  }
+  return {};
+}
+
+Result<engine::Submission> Conversation::submission() const {
   const FrontEnd& front = model_->front;
+  std::vector<chat::MediaSlots> slots;
+  for (const ReadMedium& medium : media_) slots.push_back(medium.slots);
+  chat::EncodedPrompt prompt =
+      INK_TRY(chat::PromptEncoder(front.tokenizer, front.tokens).encode(request_, slots));
   engine::Submission submission;
-  submission.prompt = INK_TRY(chat::PromptEncoder(front.tokenizer, front.tokens).encode(request_)).ids;
+  submission.media = media_items(prompt, media_);
+  submission.prompt = std::move(prompt.ids);
   submission.sampling = options_.sampling;
   submission.sampling.max_tokens = options_.max_tokens;
   submission.end_ids = end_ids(front);
-  const std::vector<std::int32_t> prompt = submission.prompt;
-  engine::Ticket ticket = INK_TRY(engine_->submit(std::move(submission)));
+  return submission;
+}
+
+Status Conversation::say(const std::string& text) {
+  INK_TRY(text::validate_utf8(text, "the prompt"));
+  chat::Message message = message_of(chat::Role::kUser, text);
+  message.parts.insert(message.parts.begin(), media_parts_.begin(), media_parts_.end());
+  media_parts_.clear();
+  request_.messages.push_back(std::move(message));
+  engine::Submission asked = INK_TRY(submission());
+  const std::vector<std::int32_t> prompt = asked.prompt;
+  engine::Ticket ticket = INK_TRY(engine_->submit(std::move(asked)));
   reply_ = INK_TRY(take_reply(ticket, prompt));
   request_.messages.push_back(to_message(reply_));
   return {};
