@@ -38,8 +38,7 @@ Resampler::Resampler(std::int64_t rate, std::int64_t target_rate) {
   taps_ = (2 * static_cast<std::int64_t>(std::ceil(reach)) + 1 + kLanes - 1) / kLanes * kLanes;
   kernel_.resize(static_cast<std::size_t>(step_out_ * taps_));
   for (std::int64_t p = 0; p < step_out_; ++p) {
-    // torchaudio divides these two integers in f32.
-    const double phase = static_cast<float>(p) / static_cast<float>(step_out_);
+    const double phase = static_cast<double>(p) / out;
     const auto first = static_cast<std::int64_t>(std::ceil(phase * in - reach));
     first_.push_back(first);
     for (std::int64_t j = 0; j < taps_; ++j) {

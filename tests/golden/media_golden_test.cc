@@ -9,6 +9,7 @@
 #include <iterator>
 #include <set>
 
+#include "backends/cpu/cpu_backend.h"
 #include "media/preprocessor.h"
 #include "model/towers.h"
 #include "tests/golden/golden_cases.h"
@@ -184,17 +185,6 @@ TEST(MediaGolden, PixelValuesOfTheImageCaseAreEqual) {
   }
 }
 
-TEST(MediaGolden, VisionTowerAgrees) {
-  const MiniModel mini;
-  // fp32 reaches 9e-7 (golden README).
-  EXPECT_LE(relative_difference(image_vectors(mini, 128), goldens().floats("image.tower")), 5e-6);
-}
-
-TEST(MediaGolden, PiecesOfTheVisionTowerGiveTheSameBits) {
-  const MiniModel mini;
-  EXPECT_EQ(image_vectors(mini, 5), image_vectors(mini, 128));
-}
-
 TEST(MediaGolden, LevelsOfTheAudioCaseAreEqual) {
   const media::MediaItem item = take(preprocessor(10).audio(bytes_of(golden_path("sounds/39.wav")), pool()));
   const std::vector<std::int32_t> levels(item.tensor.as<std::int32_t>(),
@@ -202,24 +192,47 @@ TEST(MediaGolden, LevelsOfTheAudioCaseAreEqual) {
   EXPECT_EQ(levels, goldens().ints("audio.audio_input_ids"));
 }
 
-TEST(MediaGolden, ImageCaseAgreesWithTheReference) {
-  const MiniModel mini;
+// The backends that compute in f32.
+MiniModel mini_on(const std::string& backend) {
+  MiniModel mini;
+  if (backend == "cpu") mini.backend = std::make_unique<cpu::CpuBackend>(0);
+  return mini;
+}
+
+class MediaOnHosts : public ::testing::TestWithParam<std::string> {};
+
+INSTANTIATE_TEST_SUITE_P(Backends, MediaOnHosts, ::testing::Values("reference", "cpu"),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(MediaOnHosts, VisionTowerAgrees) {
+  const MiniModel mini = mini_on(GetParam());
+  // fp32 reaches 9e-7 (golden README).
+  EXPECT_LE(relative_difference(image_vectors(mini, 128), goldens().floats("image.tower")), 5e-6);
+}
+
+TEST_P(MediaOnHosts, PiecesOfTheVisionTowerGiveTheSameBits) {
+  const MiniModel mini = mini_on(GetParam());
+  EXPECT_EQ(image_vectors(mini, 5), image_vectors(mini, 128));
+}
+
+TEST_P(MediaOnHosts, ImageCaseAgreesWithTheReference) {
+  const MiniModel mini = mini_on(GetParam());
   const model::ProbeResult result = run_case(mini, "image", kImageSlot, image_vectors(mini, 16), {512});
   expect_trunk("image", result);
   expect_hidden("image", result, mini.config.width);
   expect_heads("image", result);
 }
 
-TEST(MediaGolden, AudioCaseAgreesWithTheReference) {
-  const MiniModel mini;
+TEST_P(MediaOnHosts, AudioCaseAgreesWithTheReference) {
+  const MiniModel mini = mini_on(GetParam());
   const model::ProbeResult result = run_case(mini, "audio", kAudioSlot, audio_vectors(mini), {512});
   expect_trunk("audio", result);
   expect_hidden("audio", result, mini.config.width);
   expect_heads("audio", result);
 }
 
-TEST(MediaGolden, ChunksThatCutAMediumGiveTheSameBits) {
-  const MiniModel mini;
+TEST_P(MediaOnHosts, ChunksThatCutAMediumGiveTheSameBits) {
+  const MiniModel mini = mini_on(GetParam());
   const std::vector<float> vectors = image_vectors(mini, 16);
   const model::ProbeResult whole = run_case(mini, "image", kImageSlot, vectors, {512});
   for (const std::int64_t chunk : {1, 7, 64}) {

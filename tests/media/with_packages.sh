@@ -11,7 +11,7 @@ shift 2
 skip() { echo "skipped: $1"; exit 77; }
 
 if [ ! -e "$folder/complete" ]; then
-  python3 -m venv "$folder" || skip "python3 has no venv module (Debian: python3-venv)"
+  python3 -m venv --system-site-packages "$folder" || skip "python3 has no venv module (Debian: python3-venv)"
   # shellcheck disable=SC2086
   "$folder/bin/pip" install -q --disable-pip-version-check $packages || skip "cannot install $packages; offline?"
   touch "$folder/complete"
