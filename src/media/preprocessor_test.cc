@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <thread>
+
 #include "tests/support/media_files.h"
 
 namespace inkstone::media {
@@ -90,7 +92,6 @@ ThreadPool& pool() {
   return threads;
 }
 
-// The picture that cannot be decoded is an empty item.
 MediaItem item_of(const Result<MediaItem>& result) {
   INK_CHECK(result.has_value(), result.has_value() ? "" : result.error().message);
   return *result;
@@ -184,6 +185,22 @@ TEST(Preprocessor, SoundsDifferByTheirLevels) {
   EXPECT_EQ(hash(440, 1600), hash(440, 1600));
   EXPECT_NE(hash(440, 1600), hash(880, 1600));
   EXPECT_NE(hash(440, 1600), hash(440, 2400));
+}
+
+TEST(Preprocessor, MayBeUsedByManyThreads) {
+  const Preprocessor prepare(parsed(""), {});
+  const auto picture = png_of(patterned({50, 30}));
+  const auto sound = testing::wav_of(testing::sine(440, 44100, 9000), 1, 44100, 16);
+  std::vector<ContentHash> hashes(8);
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < hashes.size(); ++i) {
+    threads.emplace_back([&, i] {
+      ThreadPool own(1);
+      hashes[i] = item_of(i % 2 == 0 ? prepare.image(picture, own) : prepare.audio(sound, own)).content_hash;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (std::size_t i = 2; i < hashes.size(); ++i) EXPECT_EQ(hashes[i], hashes[i - 2]);
 }
 
 TEST(Preprocessor, AModelWithoutATowerRefuses) {
