@@ -63,7 +63,7 @@ def peers():
 
 def main():
     rng = np.random.default_rng(3)
-    sounds = [rng.uniform(-1, 1, rate // 4 + 13).astype(np.float32) for rate in RATES]
+    sounds = [rng.uniform(-1, 1, rate // 16 + 13).astype(np.float32) for rate in RATES]
     failures = 0
     with tempfile.TemporaryDirectory() as folder:
         jobs = []
