@@ -23,14 +23,14 @@ os_release=${INKSTONE_OS_RELEASE:-/etc/os-release}
 system=$(. "$os_release"; echo "${ID:-unknown} ${VERSION_ID:-unknown}")
 
 packages=(
-  g++ cmake ninja-build ccache make git python3 pkg-config ca-certificates
+  g++ cmake ninja-build ccache make git curl python3 pkg-config ca-certificates
   clang-format-14 clang-tidy-14
   libfmt-dev libspdlog-dev nlohmann-json3-dev libcli11-dev
   libpcre2-dev libpng-dev libwebp-dev libgif-dev libexif-dev libsndfile1-dev libkissfft-dev
   prometheus-cpp-dev libxxhash-dev libzstd-dev libhwy-dev libexpected-dev
   libgtest-dev libgmock-dev libbenchmark-dev
 )
-e2e_packages=(python3-venv curl)
+e2e_packages=(python3-venv)
 
 # The names that differ.
 case "$system" in

@@ -130,9 +130,12 @@ class Inspect(ProgramTest):
     def test_plans_memory_for_sequences_and_ranks(self):
         one = self.document("inspect", MODEL, "--max-context", "640")["memory"]
         self.assertEqual(one["state_bytes"], 640 * one["bytes_per_token"] + one["window_bytes_per_sequence"])
+        self.assertEqual(one["state_bytes"], sum(part["bytes"] for part in one["parts"]))
+        self.assertEqual(one["weight_bytes"], self.document("inspect", MODEL)["bytes"])
         two = self.document("inspect", MODEL, "--max-context", "640", "--sequences", "3", "--tensor-parallel",
                             "2")["memory"]
         self.assertEqual(2 * two["bytes_per_token"], one["bytes_per_token"])
+        self.assertLess(two["weight_bytes"], 0.6 * one["weight_bytes"])
         self.refuse(["inspect", MODEL, "--max-context", "32769"], "--max-context 32769", "32768")
         self.refuse(["inspect", MODEL, "--tensor-parallel", "3"], "--tensor-parallel 3")
 

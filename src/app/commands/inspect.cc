@@ -10,6 +10,8 @@
 #include "app/build_engine.h"
 #include "app/commands/commands.h"
 #include "app/console.h"
+#include "cache/ids.h"
+#include "cache/memory_plan.h"
 #include "model/state_spec.h"
 
 namespace inkstone::app {
@@ -20,19 +22,27 @@ using checkpoint::InspectedTensor;
 using checkpoint::Inspection;
 using checkpoint::ModelConfig;
 
-constexpr std::int64_t kPageTokens = 64;  // of all full layers together
-
 // What a model takes in memory: weights as stored, and state of the given sequences at their longest.
 struct MemoryPlan {
   std::int64_t max_context = 0;
   std::int64_t sequences = 0;
   std::int64_t ranks = 0;
   std::string state_type;
-  std::int64_t weight_bytes = 0;               // of all ranks together
+  std::int64_t weight_bytes = 0;               // of one rank
   std::int64_t bytes_per_token = 0;            // pages of the full layers, one rank
   std::int64_t window_bytes_per_sequence = 0;  // windows and convolutions, one rank
-  std::int64_t state_bytes = 0;                // one rank
+  cache::StatePlan state;                      // one rank
 };
+
+// Vectors and the router lie on every rank; everything else is divided.
+std::int64_t weights_of_rank(const Inspection& found, std::int64_t ranks) {
+  std::vector<cache::WeightTensor> tensors;
+  for (const InspectedTensor& tensor : found.tensors) {
+    const bool router = tensor.name.find(".mlp.gate.") != std::string::npos;
+    tensors.push_back({tensor.bytes, tensor.shape.rank() >= 2 && !router});
+  }
+  return cache::weight_share(tensors, ranks);
+}
 
 bool heads_divide(const ModelConfig& config, std::int64_t ranks) {
   return config.global.kv_heads % ranks == 0 && config.sliding.kv_heads % ranks == 0 &&
@@ -57,11 +67,12 @@ Result<MemoryPlan> plan_memory(const InspectOptions& options, const Inspection& 
   state.mtp_depths = found.config.num_mtp();
   const model::StateSpec spec = model::make_state_spec(found.config, state);
   plan.state_type = std::string(name(state.type));
-  plan.weight_bytes = found.bytes;
+  plan.weight_bytes = weights_of_rank(found, plan.ranks);
   plan.bytes_per_token = spec.paged_bytes_per_token();
   plan.window_bytes_per_sequence = spec.ring_bytes_per_sequence();
-  const std::int64_t tokens = (plan.max_context + kPageTokens - 1) / kPageTokens * kPageTokens;
-  plan.state_bytes = plan.sequences * (tokens * plan.bytes_per_token + plan.window_bytes_per_sequence);
+  // Each sequence fills its own pages.
+  const std::int64_t pages = plan.sequences * cache::pages_for(plan.max_context);
+  plan.state = cache::plan_state(spec, pages * cache::kPageTokens, plan.sequences);
   return plan;
 }
 
@@ -104,6 +115,13 @@ std::vector<std::int64_t> sizes_of(const Shape& shape) {
   return sizes;
 }
 
+nlohmann::ordered_json parts_json(const cache::StatePlan& state) {
+  nlohmann::ordered_json parts = nlohmann::ordered_json::array();
+  for (const cache::StatePart& part : state.parts)
+    parts.push_back({{"name", part.name}, {"groups", part.groups}, {"bytes", part.bytes}});
+  return parts;
+}
+
 nlohmann::ordered_json as_json(const InspectOptions& options, const Inspection& found,
                                const MemoryPlan& plan) {
   nlohmann::ordered_json tensors = nlohmann::ordered_json::array();
@@ -128,7 +146,9 @@ nlohmann::ordered_json as_json(const InspectOptions& options, const Inspection& 
         {"weight_bytes", plan.weight_bytes},
         {"bytes_per_token", plan.bytes_per_token},
         {"window_bytes_per_sequence", plan.window_bytes_per_sequence},
-        {"state_bytes", plan.state_bytes}}},
+        {"state_bytes", plan.state.bytes},
+        {"checkpoint_bytes", plan.state.checkpoint_bytes},
+        {"parts", parts_json(plan.state)}}},
       {"problem", found.problem.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(found.problem)},
       {"tensors", std::move(tensors)}};
 }
@@ -150,11 +170,12 @@ std::string spell_quantised(const std::vector<std::int64_t>& layers) {
 }
 
 std::string spell_plan(const MemoryPlan& plan) {
-  return fmt::format(
-      "{:<12} {} of weights; {} of {} state per rank for {} x {} tokens ({} a token, {} a sequence)\n",
-      "memory", spell_bytes(plan.weight_bytes), spell_bytes(plan.state_bytes), plan.state_type,
-      plan.sequences, plan.max_context, spell_bytes(plan.bytes_per_token),
-      spell_bytes(plan.window_bytes_per_sequence));
+  std::string text = fmt::format("{:<12} {} of weights and {} of {} state a rank, for {} x {} tokens\n",
+                                 "memory", spell_bytes(plan.weight_bytes), spell_bytes(plan.state.bytes),
+                                 plan.state_type, plan.sequences, plan.max_context);
+  for (const cache::StatePart& part : plan.state.parts)
+    text += fmt::format("{:<12} {:<24} {}\n", "", part.name, spell_bytes(part.bytes));
+  return text;
 }
 
 std::string as_text(const InspectOptions& options, const Inspection& found, const MemoryPlan& plan) {
