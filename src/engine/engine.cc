@@ -107,6 +107,7 @@ bool Engine::take_inbox(bool may_wait) {
   for (Inbox::Entry& entry : inbox_->entries)
     loop_.submit(std::move(entry.submission), std::move(entry.channel), entry.most_tokens);
   inbox_->entries.clear();
+  inbox_->stats = loop_.stats();  // nobody is ever in between: in neither the inbox nor the counts
   return !inbox_->stopping;
 }
 
