@@ -7,21 +7,62 @@
 #include <algorithm>
 #include <utility>
 
+#include "app/console.h"
+#include "app/cuda_library.h"
 #include "app/model_folder.h"
+#include "app/self_check.h"
 #include "backends/cpu/cpu_backend.h"
 #include "backends/reference/reference_backend.h"
+#include "base/log.h"
 #include "engine/decoder_runner.h"
+#include "model/device_weights.h"
 
 namespace inkstone::app {
 
-std::vector<std::string> built_backends() { return {"cpu", "reference"}; }
+namespace {
 
-std::string automatic_backend() { return "cpu"; }
+// The GPU that --backend cuda takes.
+constexpr int kDevice = 0;
+
+bool has_usable_gpu() {
+  const auto library = load_cuda_library();
+  if (!library) return false;
+  const std::vector<cuda::DeviceInfo> devices = (*library)->list_devices();
+  return !devices.empty() && cuda::choose_kernels(devices[kDevice], (*library)->built_capabilities());
+}
+
+// Weights in the backend's memory, once the backend has shown that it computes with both number types.
+Result<model::DeviceWeights> move_weights(const model::ModelWeights& host, ops::Backend& backend) {
+  INK_TRY(check_product(backend));
+  INK_TRY(check_nvfp4_product(backend));
+  model::DeviceWeights moved = INK_TRY(model::upload_weights(host, backend));
+  log::info(fmt::format("{} of weights to {} in {:.2f} s: {:.1f} GB/s", spell_bytes(moved.bytes),
+                        backend.name(), moved.seconds, moved.bytes_per_second() / 1e9));
+  return moved;
+}
+
+}  // namespace
+
+std::vector<std::string> built_backends() {
+  std::vector<std::string> names;
+  if (load_cuda_library()) names.emplace_back("cuda");
+  names.insert(names.end(), {"cpu", "reference"});
+  return names;
+}
+
+std::vector<std::string> usable_backends() {
+  std::vector<std::string> names = built_backends();
+  if (!has_usable_gpu()) std::erase(names, "cuda");
+  return names;
+}
+
+std::string automatic_backend() { return usable_backends().front(); }
 
 Result<std::unique_ptr<ops::Backend>> make_backend(const std::string& name, std::int64_t threads) {
   const std::string chosen = name == "auto" ? automatic_backend() : name;
   if (chosen == "cpu") return std::make_unique<cpu::CpuBackend>(static_cast<int>(threads));
   if (chosen == "reference") return std::make_unique<reference::ReferenceBackend>(static_cast<int>(threads));
+  if (chosen == "cuda") return INK_TRY(load_cuda_library())->make_backend(kDevice);
   return fail(ErrorKind::kUnsupported,
               fmt::format("--backend {}: this build has auto, {}", name, fmt::join(built_backends(), ", ")));
 }
@@ -32,9 +73,11 @@ Result<std::unique_ptr<LoadedModel>> load_model(const CommonOptions& options) {
   FrontEnd front = INK_TRY(load_front_end(folder));
   checkpoint::Checkpoint checkpoint = INK_TRY(checkpoint::Checkpoint::open(folder));
   INK_TRY(check_agreement(checkpoint.config(), front));
-  model::ModelWeights weights = model::host_weights(checkpoint);
+  model::DeviceWeights loaded{.weights = model::host_weights(checkpoint), .memory = nullptr};
+  if (!backend->host_memory()) loaded = INK_TRY(move_weights(loaded.weights, *backend));
   return std::make_unique<LoadedModel>(LoadedModel{std::move(folder), std::move(front), std::move(checkpoint),
-                                                   std::move(weights), std::move(backend)});
+                                                   std::move(loaded.weights), std::move(backend),
+                                                   std::move(loaded.memory)});
 }
 
 Status check_nvfp4_activations(const LoadedModel& model) {

@@ -16,8 +16,10 @@
 
 namespace inkstone::app {
 
-// The backends of this build, best first: what `auto` takes is the first that this machine can run.
+// The backends of this build, best first; those of them that this machine can run, of which `auto` takes the
+// first.
 std::vector<std::string> built_backends();
+std::vector<std::string> usable_backends();
 std::string automatic_backend();
 
 // `name` may be "auto". kUnsupported names what this build has.
@@ -28,8 +30,9 @@ struct LoadedModel {
   std::string folder;
   FrontEnd front;
   checkpoint::Checkpoint checkpoint;
-  model::ModelWeights weights;
+  model::ModelWeights weights;  // in the backend's memory
   std::unique_ptr<ops::Backend> backend;
+  ops::Buffer memory;  // of the weights, where the backend does not read the mapped files
 
   [[nodiscard]] const checkpoint::ModelConfig& config() const { return checkpoint.config(); }
 };

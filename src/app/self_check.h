@@ -11,5 +11,7 @@ namespace inkstone::app {
 // One product of a matrix with rows of small whole numbers, whose result every number type holds exactly.
 // The error names the first wrong element.
 Status check_product(ops::Backend& backend);
+// Likewise with NVFP4 weights of all codes.
+Status check_nvfp4_product(ops::Backend& backend);
 
 }  // namespace inkstone::app

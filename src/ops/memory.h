@@ -19,6 +19,8 @@ class MemoryOps {
   virtual ~MemoryOps() = default;
   // Uninitialised. kTooLarge with both numbers when it does not fit. Never called on the step path.
   virtual Result<Buffer> allocate(std::int64_t bytes) = 0;
+  // Host memory that copies to and from the backend are fastest with: page-locked where there is a device.
+  virtual Result<Buffer> allocate_staging(std::int64_t bytes) { return allocate(bytes); }
   virtual std::unique_ptr<Stream> make_stream() = 0;
   // Copies between host and backend memory, ordered in the stream. The host side must stay valid until the
   // stream has been waited for. Host backends copy at once.

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 
@@ -11,9 +12,12 @@
 
 namespace inkstone::testing {
 
-std::string golden_path(const std::string& below) {
-  return std::string(INKSTONE_SOURCE_DIR) + "/tests/data/golden/" + below;
+std::string source_path(const std::string& below) {
+  const char* const moved = std::getenv("INKSTONE_SOURCE_DIR");
+  return std::string(moved != nullptr ? moved : INKSTONE_SOURCE_DIR) + "/" + below;
 }
+
+std::string golden_path(const std::string& below) { return source_path("tests/data/golden/" + below); }
 
 GoldenFile::GoldenFile(const std::string& path) {
   std::ifstream file(golden_path(path), std::ios::binary);

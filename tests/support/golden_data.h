@@ -28,6 +28,9 @@ class GoldenFile {
   std::map<std::string, TensorView> tensors_;
 };
 
+// A file of the repository: where the build had it, or below the folder that the environment variable
+// INKSTONE_SOURCE_DIR names, for tests that were carried to another machine.
+std::string source_path(const std::string& below);
 std::string golden_path(const std::string& below);
 
 }  // namespace inkstone::testing

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs what needs a GPU, from the root of the repository, on a machine that has one: conformance, sanitizers, benches.
-#   OUT=folder tools/gpu/check.sh [conformance] [bench] [sanitize]     default: conformance bench
+#   OUT=folder tools/gpu/check.sh [conformance] [model] [program] [bench] [sanitize]     default: all but the last
 # Needs build/cuda-portable/inkstone-bundle.tar.xz (tools/bundle.sh). Every part has a time limit; full logs go to
-# $OUT (four files), a short summary is printed last.
+# $OUT (a few files), a short summary is printed last.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -14,11 +14,12 @@ tar -C "$home" -xJf build/cuda-portable/inkstone-bundle.tar.xz || exit 1
 export LD_LIBRARY_PATH=$home/lib
 # Kernels are loaded at once: the first replay of a graph must not wait for one.
 export CUDA_MODULE_LOADING=EAGER
-parts=${*:-conformance bench}
+parts=${*:-conformance model program bench}
 suites="RowOps Linear GatedLinear ShortConv Route Moe Attention Sample"
 summary=$out/summary.txt
 : >"$summary"
-rm -f "$out/conformance.txt" "$out/sanitize.txt"
+rm -f "$out"/{conformance,model,program,sanitize}.txt
+export INKSTONE_SOURCE_DIR=$PWD
 
 note() { echo "$*" >>"$summary"; }
 
@@ -35,6 +36,39 @@ run_conformance() {
       grep -A6 'Failure' "$log" | head -24 | cut -c1-200 >>"$summary"
     fi
   done
+}
+
+# The whole model: goldens, transcripts, the numeric contract.
+run_model() {
+  for suite in 'Cases/Golden.*:OnDevice.*' 'Towers.*' 'Contract.*'; do
+    log=$home/model.txt
+    timeout 200 "$home/gpu_test" --gtest_filter="$suite" >"$log" 2>&1
+    status=$?
+    cat "$log" >>"$out/model.txt"
+    note "model $suite: exit $status, $(grep -cE '^\[ +OK' "$log") passed, after $SECONDS s"
+    grep -E '^  [a-zA-Z0-9]' "$log" | cut -c1-150 | head -100 >>"$summary"
+    if [ "$status" -ne 0 ]; then
+      grep -E 'Actual|FAILED|CHECK|ailure|failed|rror' "$log" | sort | uniq -c | sort -rn | head -30 | cut -c1-200 >>"$summary"
+    fi
+  done
+}
+
+# What a user runs.
+run_program() {
+  local program=$home/inkstone model=models/inkling-mini log=$out/program.txt ids=$home/ids.txt
+  try() {
+    echo "\$ inkstone $*" >>"$log"
+    timeout 60 "$program" "$@" >>"$log" 2>&1
+    note "inkstone $1: exit $?"
+  }
+  seq -s, 1 40 >"$ids"
+  try doctor --model "$model"
+  try logits --backend cuda --model "$model" --ids-file "$ids" --out "$home/l.safetensors" --hidden --mtp
+  try logits --backend cuda --model models/inkling-mini-nvfp4 --ids-file "$ids" --out "$home/l.safetensors" --nvfp4-activations
+  try generate --backend cuda --model "$model" --ids-file "$ids" --max-tokens 16 --logprobs 2 --json
+  try generate --model models/inkling-mini-nvfp4 --prompt 'The capital of' --max-tokens 16
+  try chat --backend cuda --model "$model" 'What is the capital of France?'
+  cut -c1-300 "$log" | head -60 >>"$summary"
 }
 
 run_bench() {

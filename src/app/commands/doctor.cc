@@ -7,6 +7,7 @@
 #include "app/build_engine.h"
 #include "app/commands/commands.h"
 #include "app/console.h"
+#include "app/cuda_library.h"
 #include "app/machine.h"
 #include "app/model_folder.h"
 #include "app/self_check.h"
@@ -24,9 +25,14 @@ Check outcome(std::string name, const Status& status) {
   return {std::move(name), status ? std::string() : status.error().message};
 }
 
-Status check_backend(const std::string& name) {
-  const std::unique_ptr<ops::Backend> backend = INK_TRY(make_backend(name, 0));
-  return check_product(*backend);
+void check_backend(const std::string& name, std::vector<Check>& checks) {
+  auto backend = make_backend(name, 0);
+  if (!backend) {
+    checks.push_back({name, backend.error().message});
+    return;
+  }
+  checks.push_back(outcome(name + ": a product with a known result", check_product(**backend)));
+  checks.push_back(outcome(name + ": a product with NVFP4 weights", check_nvfp4_product(**backend)));
 }
 
 // Loads the model and computes one position.
@@ -40,15 +46,31 @@ Status check_model(const CommonOptions& options) {
 
 std::vector<Check> run_checks(const DoctorOptions& options) {
   std::vector<Check> checks;
-  for (const std::string& backend : built_backends())
-    checks.push_back(outcome(backend + ": a product with a known result", check_backend(backend)));
+  for (const std::string& backend : usable_backends()) check_backend(backend, checks);
   checks.push_back(outcome("the model loads and computes a position", check_model(options.common)));
   return checks;
 }
 
-std::string gpu_line(const Machine& machine) {
-  if (machine.nvidia_gpus == 0) return "none found";
-  return fmt::format("{} from NVIDIA, not used: this build has no CUDA backend", machine.nvidia_gpus);
+// One GPU as the driver shows it, and whether its kernels are here.
+std::string gpu_line(const cuda::DeviceInfo& device, const cuda::Library& library) {
+  const auto kernels = cuda::choose_kernels(device, library.built_capabilities());
+  return fmt::format("{}, capability {}.{}, {}, driver for CUDA {}.{}: {}", device.name,
+                     device.capability.major, device.capability.minor, spell_bytes(device.memory_bytes),
+                     device.driver_version / 1000, device.driver_version % 1000 / 10,
+                     kernels ? "used by the backend cuda" : "not used: " + kernels.error().message);
+}
+
+std::vector<std::string> gpu_lines(const Machine& machine) {
+  const auto library = load_cuda_library();
+  std::vector<std::string> lines;
+  if (library) {
+    for (const cuda::DeviceInfo& device : (*library)->list_devices())
+      lines.push_back(gpu_line(device, **library));
+  }
+  if (!lines.empty()) return lines;
+  if (machine.nvidia_gpus == 0) return {"none found"};
+  return {fmt::format("{} from NVIDIA, not used: {}", machine.nvidia_gpus,
+                      library ? "the driver shows none" : library.error().message)};
 }
 
 std::string as_text(const Machine& machine, const std::vector<Check>& checks) {
@@ -62,7 +84,7 @@ std::string as_text(const Machine& machine, const std::vector<Check>& checks) {
   add("threads", std::to_string(machine.threads));
   add("memory", fmt::format("{}, {} available", spell_bytes(machine.memory_bytes),
                             spell_bytes(machine.available_bytes)));
-  add("GPU", gpu_line(machine));
+  for (const std::string& line : gpu_lines(machine)) add("GPU", line);
   add("backends", fmt::format("{}", fmt::join(built_backends(), " ")));
   add("chosen", automatic_backend());
   for (const Check& check : checks)
@@ -83,6 +105,7 @@ nlohmann::ordered_json as_json(const Machine& machine, const std::vector<Check>&
           {"memory_bytes", machine.memory_bytes},
           {"available_bytes", machine.available_bytes},
           {"nvidia_gpus", machine.nvidia_gpus},
+          {"gpus", gpu_lines(machine)},
           {"backends", built_backends()},
           {"chosen_backend", automatic_backend()},
           {"checks", std::move(list)}};

@@ -3,22 +3,41 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "backends/cuda/kernels.h"
+#include "backends/cuda/library.h"
 
 namespace inkstone::cuda {
 namespace {
 
 class CudaStream : public ops::Stream {
  public:
-  CudaStream() { INK_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)); }
+  CudaStream() {
+    INK_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    for (cudaEvent_t& event : events_) INK_CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  }
   CudaStream(const CudaStream&) = delete;
   CudaStream& operator=(const CudaStream&) = delete;
-  ~CudaStream() override { cudaStreamDestroy(stream_); }
+  ~CudaStream() override {
+    for (cudaEvent_t event : events_) cudaEventDestroy(event);
+    cudaStreamDestroy(stream_);
+  }
   void wait() override { INK_CUDA(cudaStreamSynchronize(stream_)); }
+  std::uint64_t mark() override {
+    INK_CUDA(cudaEventRecord(event(++marks_), stream_));
+    return marks_;
+  }
+  // An old mark's event may have been recorded again since: the wait is then for that later point.
+  void wait_for(std::uint64_t mark) override { INK_CUDA(cudaEventSynchronize(event(mark))); }
   [[nodiscard]] cudaStream_t get() const { return stream_; }
 
  private:
+  cudaEvent_t& event(std::uint64_t mark) { return events_[mark % events_.size()]; }
+
   cudaStream_t stream_ = nullptr;
+  std::array<cudaEvent_t, 16> events_{};
+  std::uint64_t marks_ = 0;
 };
 
 // Streams of this backend are the only ones that its operations are given.
@@ -52,6 +71,7 @@ class CudaBackend : public GpuBackend {
   [[nodiscard]] bool host_memory() const override { return false; }
 
   Result<ops::Buffer> allocate(std::int64_t bytes) override;
+  Result<ops::Buffer> allocate_staging(std::int64_t bytes) override;
   std::unique_ptr<ops::Stream> make_stream() override { return std::make_unique<CudaStream>(); }
   void upload(void* device, const void* host, std::int64_t bytes, ops::Stream& stream) override {
     move(device, host, bytes, cudaMemcpyHostToDevice, stream);
@@ -137,6 +157,17 @@ Result<ops::Buffer> CudaBackend::allocate(std::int64_t bytes) {
   return ops::Buffer(static_cast<std::byte*>(memory), [](std::byte* owned) { cudaFree(owned); });
 }
 
+Result<ops::Buffer> CudaBackend::allocate_staging(std::int64_t bytes) {
+  void* memory = nullptr;
+  const cudaError_t status = cudaMallocHost(&memory, static_cast<std::size_t>(bytes > 0 ? bytes : 1));
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    return fail(ErrorKind::kTooLarge, fmt::format("{} bytes of page-locked memory are not to be had", bytes));
+  }
+  INK_CUDA(status);
+  return ops::Buffer(static_cast<std::byte*>(memory), [](std::byte* owned) { cudaFreeHost(owned); });
+}
+
 std::unique_ptr<Graph> CudaBackend::capture(ops::Stream& stream, const std::function<void()>& operations) {
   cudaGraph_t graph = nullptr;
   INK_CUDA(cudaStreamBeginCapture(queue(stream), cudaStreamCaptureModeThreadLocal));
@@ -210,6 +241,11 @@ Result<std::unique_ptr<GpuBackend>> make_backend(int device_index) {
   INK_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
   device.free_bytes = static_cast<std::int64_t>(free_bytes);
   return std::make_unique<CudaBackend>(device);
+}
+
+extern "C" const Library* inkstone_cuda_library() {
+  static const Library library{INKSTONE_VERSION, list_devices, built_capabilities, make_backend};
+  return &library;
 }
 
 }  // namespace inkstone::cuda

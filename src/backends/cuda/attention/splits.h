@@ -5,11 +5,7 @@
 
 #include <cstdint>
 
-#if defined(__CUDACC__)
-#define INK_SPLITS_DEVICE __host__ __device__
-#else
-#define INK_SPLITS_DEVICE
-#endif
+#include "backends/cuda/primitives/host_device.h"
 
 namespace inkstone::cuda {
 
@@ -19,7 +15,7 @@ inline constexpr int kMaxSplits = 128;  // of a row without a window
 // Keys of one split for a row at this position. Boundaries are multiples of this size from position zero on,
 // so they depend on the row alone: not on the batch, not on its neighbours in a verify step. Long rows take
 // larger powers of two, so that partial results stay few.
-INK_SPLITS_DEVICE constexpr int split_keys(std::int64_t position, std::int64_t window) {
+INK_HOST_DEVICE constexpr int split_keys(std::int64_t position, std::int64_t window) {
   std::int64_t size = kSplitKeys;
   if (window == 0) {
     while ((position + size) / size > kMaxSplits) size *= 2;
@@ -27,7 +23,7 @@ INK_SPLITS_DEVICE constexpr int split_keys(std::int64_t position, std::int64_t w
   return static_cast<int>(size);
 }
 
-INK_SPLITS_DEVICE constexpr std::int64_t first_key(std::int64_t position, std::int64_t window) {
+INK_HOST_DEVICE constexpr std::int64_t first_key(std::int64_t position, std::int64_t window) {
   return window > 0 && position >= window ? position - window + 1 : 0;
 }
 
@@ -36,14 +32,13 @@ INK_SPLITS_DEVICE constexpr std::int64_t first_key(std::int64_t position, std::i
 struct SplitRange {
   int size, first, last;
 };
-INK_SPLITS_DEVICE constexpr SplitRange split_range(std::int64_t position, std::int64_t window) {
+INK_HOST_DEVICE constexpr SplitRange split_range(std::int64_t position, std::int64_t window) {
   const int size = split_keys(position, window);
   return {size, static_cast<int>(first_key(position, window) / size), static_cast<int>(position / size)};
 }
 
 // Most splits that rows below `max_positions` can have; of a group of up to `rows` consecutive rows.
-INK_SPLITS_DEVICE constexpr int max_splits(std::int64_t max_positions, std::int64_t window,
-                                           std::int64_t rows) {
+INK_HOST_DEVICE constexpr int max_splits(std::int64_t max_positions, std::int64_t window, std::int64_t rows) {
   const std::int64_t by_length = (max_positions + kSplitKeys - 1) / kSplitKeys;
   const std::int64_t by_kind = window == 0 ? kMaxSplits : (window + rows) / kSplitKeys + 2;
   return static_cast<int>(by_length < by_kind ? by_length : by_kind);

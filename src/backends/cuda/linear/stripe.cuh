@@ -9,22 +9,15 @@
 // that row alone.
 #pragma once
 
+#include "backends/cuda/linear/lanes.h"
 #include "backends/cuda/primitives/mma.cuh"
 #include "backends/cuda/primitives/nvfp4.cuh"
 
 namespace inkstone::cuda {
 
-enum class WeightFormat {
-  kBf16,         // rows aligned to 16 bytes, columns a multiple of 8
-  kBf16Loose,    // any alignment and width
-  kNvfp4,        // columns a multiple of 128
-  kNvfp4Narrow,  // columns a multiple of 16, rows of codes aligned to 4 bytes
-};
-
 inline constexpr int kStripeRows = 16;
 inline constexpr int kStripeWarps = 8;
 inline constexpr int kStripeThreads = kStripeWarps * kWarpThreads;
-inline constexpr int kTurn = 128;  // columns of one warp's turn: four chunks of 32
 
 // One matrix as the kernels see it; strides in bytes.
 struct WeightView {
@@ -57,11 +50,10 @@ __device__ __forceinline__ LaneRows lane_rows(const WeightView& weight, int bank
   return rows;
 }
 
-// First column of the lane's eight in chunk i of a turn.
+// First column of this lane's eight in chunk i of a turn.
 template <WeightFormat kFormat>
 __device__ __forceinline__ int lane_column(int i) {
-  const int c = static_cast<int>(threadIdx.x % 4);
-  return kFormat == WeightFormat::kNvfp4 ? 32 * c + 8 * i : 32 * i + 8 * c;
+  return chunk_column(kFormat, static_cast<int>(threadIdx.x % kWarpThreads), i);
 }
 
 __device__ __forceinline__ uint4 load_loose(const bf16* from, int column, int columns) {
@@ -88,8 +80,8 @@ struct RowTurn {
       const int column = base + lane_column<kFormat>(0);
       raw[0] = stream16(values + column / 2);
       const auto pair = *reinterpret_cast<const std::uint16_t*>(scales + column / 16);
-      scale[0] = scale[1] = static_cast<std::uint8_t>(pair & 0xff);
-      scale[2] = scale[3] = static_cast<std::uint8_t>(pair >> 8);
+#pragma unroll
+      for (int i = 0; i < kChunks; ++i) scale[i] = static_cast<std::uint8_t>(pair >> (8 * chunk_scale(i)));
     } else if constexpr (kFormat == WeightFormat::kNvfp4Narrow) {
       std::uint32_t word[4];
 #pragma unroll

@@ -5,6 +5,7 @@
 
 #include <cuda_fp8.h>
 
+#include "backends/cuda/primitives/nvfp4_bits.h"
 #include "backends/cuda/primitives/simt.cuh"
 
 namespace inkstone::cuda {
@@ -15,15 +16,11 @@ __device__ __forceinline__ __nv_bfloat162 widen_scale(std::uint8_t code) {
   return __float2bfloat162_rn(__half2float(__half(half)));
 }
 
-// Columns 2j and 2j + 1 of eight consecutive codes. A code's three magnitude bits, shifted to the top of the
-// mantissa, are its value times 2^-126, subnormal included.
+// Columns 2j and 2j + 1 of eight consecutive codes, times their scale.
 __device__ __forceinline__ std::uint32_t decode_pair(std::uint32_t codes, int j, __nv_bfloat162 scale) {
-  const std::uint32_t byte = codes >> (8 * j);
-  const std::uint32_t spread = (byte | (byte << 12)) & 0x000f000fU;
-  const std::uint32_t bits = ((spread & 0x00070007U) << 6) | ((spread & 0x00080008U) << 12);
+  const std::uint32_t bits = code_pair_bits(codes, j);
   const __nv_bfloat162 tiny = *reinterpret_cast<const __nv_bfloat162*>(&bits);
-  const __nv_bfloat162 unit = __float2bfloat162_rn(0x1p126F);
-  const __nv_bfloat162 value = __hmul2(__hmul2(tiny, unit), scale);
+  const __nv_bfloat162 value = __hmul2(__hmul2(tiny, __float2bfloat162_rn(kCodeUnit)), scale);
   return *reinterpret_cast<const std::uint32_t*>(&value);
 }
 
