@@ -247,6 +247,14 @@ void add_serve(CLI::App& app, Chosen& chosen) {
   add_tensor_parallel(*command);
 }
 
+void add_bench(CLI::App& app, Chosen& chosen) {
+  const auto [command, options] =
+      add_command<BenchOptions>(app, chosen, "bench", "Measures, and says what the limit is", bench);
+  add_text(*command, "WHAT", options->what, "engine: the loop without a model")->required();
+  command->add_flag("--stub", options->stub, "A model that computes nothing");
+  add_integer(*command, "--steps", options->steps, {10, 1 << 20}, "Timed steps (default: 2000)");
+}
+
 void add_doctor(CLI::App& app, Chosen& chosen) {
   const auto [command, options] =
       add_command<DoctorOptions>(app, chosen, "doctor", "What this machine offers, and self-checks", doctor);
@@ -265,6 +273,7 @@ void add_commands(CLI::App& app, Chosen& chosen) {
   add_inspect(app, chosen);
   add_quantize(app, chosen);
   add_serve(app, chosen);
+  add_bench(app, chosen);
   add_doctor(app, chosen);
 }
 

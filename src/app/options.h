@@ -113,6 +113,13 @@ struct ServeOptions {
   DraftOptions drafts;
 };
 
+struct BenchOptions {
+  CommonOptions common;
+  std::string what;   // "engine"
+  bool stub = false;  // a model that computes nothing
+  std::int64_t steps = 2000;
+};
+
 struct DoctorOptions {
   CommonOptions common;
 };

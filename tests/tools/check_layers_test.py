@@ -62,6 +62,13 @@ class CheckLayers(TreeTest):
         self.write("src/model/decoder.cc", '#include "tests/support/shapes.h"\n')
         self.assert_one(self.check(), "src/model/decoder.cc:1: path")
 
+    def test_only_app_calls_measurements(self):
+        self.write("bench/engine/engine_bench.h", "")
+        self.write("src/app/bench.cc", '#include "bench/engine/engine_bench.h"\n')
+        self.assertEqual(self.check(), [])
+        self.write("src/model/decoder.cc", '#include "bench/engine/engine_bench.h"\n')
+        self.assert_one(self.check(), "src/model/decoder.cc:1: path")
+
     def test_tests_may_include_anything(self):
         self.write("tests/conformance/norm_test.cc", '#include "backends/cuda/norm.cuh"\n#include <cuda_runtime.h>\n')
         self.assertEqual(self.check(), [])

@@ -20,6 +20,7 @@ Status inspect(const InspectOptions& options);
 Status quantize(const QuantizeOptions& options);
 // Returns when it was told to stop (SIGTERM, SIGINT) and everything in progress has ended.
 Status serve(const ServeOptions& options);
+Status bench(const BenchOptions& options);
 Status doctor(const DoctorOptions& options);
 
 }  // namespace inkstone::app
