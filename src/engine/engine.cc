@@ -11,6 +11,11 @@
 #include "scheduler/scheduler.h"
 
 namespace inkstone::engine {
+namespace {
+
+constexpr std::int64_t kMaxWaiting = 1 << 15;  // half of what the loop numbers
+
+}  // namespace
 
 struct Engine::Inbox {
   struct Entry {
@@ -70,6 +75,12 @@ Result<std::int64_t> Engine::check(const Submission& submission) const {
       return invalid(
           fmt::format("token {} of the prompt is {}; ids are 0 to {}", i, id, limits_.vocabulary - 1));
   }
+  for (const MediaItem& item : submission.media) {
+    const auto prompt_tokens = static_cast<std::int64_t>(submission.prompt.size());
+    if (item.begin < 0 || item.rows < 1 || item.begin + item.rows > prompt_tokens || item.vectors == nullptr)
+      return invalid(fmt::format("a media item of {} rows at {} does not lie in the {} tokens of the prompt",
+                                 item.rows, item.begin, prompt_tokens));
+  }
   INK_TRY(sampling::validate(submission.sampling, limits_.valid_vocabulary));
   const std::int64_t max_tokens = submission.sampling.max_tokens.value_or(-1);
   if (max_tokens == 0) return invalid("max_tokens is at least 1");
@@ -84,6 +95,8 @@ Result<Ticket> Engine::submit(Submission submission) {
   {
     const std::scoped_lock lock(inbox_->mutex);
     if (inbox_->fault) return tl::unexpected(*inbox_->fault);
+    if (inbox_->stats.waiting + static_cast<std::int64_t>(inbox_->entries.size()) >= kMaxWaiting)
+      return fail(ErrorKind::kUnavailable, fmt::format("{} requests wait already", kMaxWaiting));
     inbox_->entries.push_back({std::move(submission), channel, most});
   }
   inbox_->changed.notify_one();

@@ -120,6 +120,9 @@ TEST(Engine, RefusesWhatCanNeverRun) {
   wrong.prompt[3] = -1;
   EXPECT_NE(refusal(wrong), "");
   EXPECT_NE(refusal(ask(500, 13)).find("513"), std::string::npos);
+  Submission pictured = ask(10, 5);
+  pictured.media.push_back({8, 3, {}, std::make_shared<const std::vector<float>>(3)});
+  EXPECT_NE(refusal(pictured).find("3 rows at 8"), std::string::npos);
   Submission cold = ask(10, 5);
   cold.sampling.temperature = -1;
   EXPECT_NE(refusal(cold), "");

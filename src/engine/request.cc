@@ -20,11 +20,13 @@ Request::Request(Submission submitted, std::shared_ptr<RequestChannel> ticket, s
     drafting.media.push_back({item.begin, item.rows, item.vectors->data()});
 }
 
-cache::TokenKey Request::key_of(std::int64_t position) const {
+std::vector<cache::TokenKey> Request::keys() const {
+  std::vector<cache::TokenKey> keys(tokens.size());
+  std::ranges::transform(tokens, keys.begin(), cache::text_key);
   for (const MediaItem& item : submission.media)
-    if (position >= item.begin && position < item.begin + item.rows)
-      return cache::media_key(item.content, position - item.begin);
-  return cache::text_key(tokens[static_cast<std::size_t>(position)]);
+    for (std::int64_t row = 0; row < item.rows; ++row)
+      keys[static_cast<std::size_t>(item.begin + row)] = cache::media_key(item.content, row);
+  return keys;
 }
 
 std::int64_t Request::next_cut(std::int64_t after, std::int64_t interval) const {

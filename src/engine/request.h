@@ -23,7 +23,8 @@ struct Request {
   // Tokens known, or drawn by steps in flight.
   [[nodiscard]] std::int64_t length() const { return num_tokens() + pending_draws; }
   [[nodiscard]] bool running() const { return phase == scheduler::Phase::kRunning; }
-  [[nodiscard]] cache::TokenKey key_of(std::int64_t position) const;
+  // What the cache knows the tokens by.
+  [[nodiscard]] std::vector<cache::TokenKey> keys() const;
   // The next position behind `position` where a checkpoint is wanted.
   [[nodiscard]] std::int64_t next_cut(std::int64_t position, std::int64_t interval) const;
 

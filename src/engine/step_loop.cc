@@ -90,9 +90,7 @@ void StepLoop::match_waiting() {
 
 void StepLoop::match(std::int32_t index) {
   Request& request = at(index);
-  std::vector<cache::TokenKey> keys(request.tokens.size());
-  for (std::size_t i = 0; i < keys.size(); ++i) keys[i] = request.key_of(static_cast<std::int64_t>(i));
-  request.cached = cache_.match(request.root, keys, request.most_tokens,
+  request.cached = cache_.match(request.root, request.keys(), request.most_tokens,
                                 options_.reuse_prefixes && request.submission.reuse_prefix);
   request.position = cache_.cached_tokens(request.cached);
   request.prompt_end = request.num_tokens();
