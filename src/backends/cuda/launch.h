@@ -51,10 +51,14 @@ inline bool is_vectorised(const TensorView& view) {
          view.row_elements() % per_vector == 0;
 }
 
+inline void expect_vectorised(const TensorView& view) {
+  INK_CHECK(view.rows() == 0 || is_vectorised(view), "rows are aligned to 16 bytes");
+}
+
 // Activations of this backend are BF16 and read as vectors; anything else is a fault of the caller.
 inline void expect_bf16(const TensorView& view) {
   INK_CHECK(view.type == ScalarType::kBF16, "activations on CUDA are BF16");
-  INK_CHECK(view.rows() == 0 || is_vectorised(view), "rows are aligned to 16 bytes");
+  expect_vectorised(view);
 }
 
 // After every launch: a configuration that the device refuses shows here.

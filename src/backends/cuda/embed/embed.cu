@@ -11,19 +11,21 @@ constexpr int kThreads = 128;
 // once; one column copies the row exactly. Layout: a block per row of out, vectors of eight dealt round.
 // Roles: all alike. Synchronisation: none. Budget: memory bound; each thread reads `columns` independent
 // vectors.
+template <class Out>
 struct EmbedProblem {
   const std::int32_t* index;
   std::int64_t index_stride;
   const bf16* table;
   std::int64_t table_stride;
-  bf16* out;
+  Out* out;
   std::int64_t out_stride;
   int columns;
   int rows_per_column;  // rows of the table that belong to one column
   int width;
 };
 
-__global__ void __launch_bounds__(kThreads) embed_kernel(EmbedProblem p) {
+template <class Out>
+__global__ void __launch_bounds__(kThreads) embed_kernel(EmbedProblem<Out> p) {
   const std::int64_t row = blockIdx.x;
   for (int i = static_cast<int>(threadIdx.x) * 8; i < p.width; i += kThreads * 8) {
     Float8 sum{};
@@ -38,7 +40,8 @@ __global__ void __launch_bounds__(kThreads) embed_kernel(EmbedProblem p) {
   }
 }
 
-void launch_embed(const EmbedProblem& problem, std::int64_t num_rows, const Launch& launch) {
+template <class Out>
+void launch_embed(const EmbedProblem<Out>& problem, std::int64_t num_rows, const Launch& launch) {
   INK_CHECK(problem.width % 8 == 0, "embedding widths are multiples of 8");
   if (num_rows == 0) return;
   embed_kernel<<<static_cast<unsigned>(num_rows), kThreads, 0, launch.stream>>>(problem);
@@ -49,19 +52,29 @@ void launch_embed(const EmbedProblem& problem, std::int64_t num_rows, const Laun
 
 void embed(const ops::EmbedArgs& args, const Launch& launch) {
   expect_bf16(args.out);
-  launch_embed(
+  launch_embed<bf16>(
       {args.ids.as<std::int32_t>(), args.ids.row_stride, args.table.as<bf16>(), args.table.row_stride,
        args.out.as<bf16>(), args.out.row_stride, 1, 0, static_cast<int>(args.out.shape[1])},
       args.out.rows(), launch);
 }
 
-void embed_sum(const ops::EmbedSumArgs& args, const Launch& launch) {
-  expect_bf16(args.out);
-  launch_embed(
+namespace {
+
+template <class Out>
+void launch_sum(const ops::EmbedSumArgs& args, const Launch& launch) {
+  launch_embed<Out>(
       {args.levels.as<std::int32_t>(), args.levels.row_stride, args.table.as<bf16>(), args.table.row_stride,
-       args.out.as<bf16>(), args.out.row_stride, static_cast<int>(args.levels.shape[1]),
+       args.out.as<Out>(), args.out.row_stride, static_cast<int>(args.levels.shape[1]),
        static_cast<int>(args.num_levels), static_cast<int>(args.out.shape[1])},
       args.out.rows(), launch);
+}
+
+}  // namespace
+
+void embed_sum(const ops::EmbedSumArgs& args, const Launch& launch) {
+  expect_vectorised(args.out);
+  if (args.out.type == ScalarType::kF32) return launch_sum<float>(args, launch);
+  launch_sum<bf16>(args, launch);
 }
 
 }  // namespace inkstone::cuda

@@ -8,10 +8,11 @@ namespace {
 constexpr int kThreads = 256;
 constexpr std::int64_t kWarpWidth = 1024;  // widths up to this are normed by one warp a row
 
+template <class T>  // bf16, or float: sums that the towers have not rounded yet
 struct NormProblem {
-  const bf16* x;
+  const T* x;
   const bf16* weight;
-  bf16* out;
+  T* out;
   std::int64_t x_stride, out_stride;  // of the outermost axis, elements
   std::int64_t inner;                 // normed rows per entry of the outermost axis
   std::int64_t num_rows;
@@ -42,15 +43,15 @@ __device__ float row_sum(float value) {
 // width. Roles: all alike. Synchronisation: one barrier for rows wider than a warp takes; out may be x, since
 // each thread reads its own vectors before it writes them. Budget: memory bound; the second read of x comes
 // from L1.
-template <int kThreadsPerRow>
-__global__ void __launch_bounds__(kThreads) rms_norm_kernel(NormProblem p) {
+template <int kThreadsPerRow, class T>
+__global__ void __launch_bounds__(kThreads) rms_norm_kernel(NormProblem<T> p) {
   constexpr int kRowsPerBlock = kThreads / kThreadsPerRow;
   const std::int64_t row =
       static_cast<std::int64_t>(blockIdx.x) * kRowsPerBlock + threadIdx.x / kThreadsPerRow;
   if (row >= p.num_rows) return;  // whole warps; a block of one row never gets here
   const int first = static_cast<int>(threadIdx.x % kThreadsPerRow) * 8;
-  const bf16* const x = p.x + (row / p.inner) * p.x_stride + (row % p.inner) * p.width;
-  bf16* const out = p.out + (row / p.inner) * p.out_stride + (row % p.inner) * p.width;
+  const T* const x = p.x + (row / p.inner) * p.x_stride + (row % p.inner) * p.width;
+  T* const out = p.out + (row / p.inner) * p.out_stride + (row % p.inner) * p.width;
   float squares = 0;
   for (int i = first; i < p.width; i += kThreadsPerRow * 8) {
     const Float8 value = load8(x + i);
@@ -67,27 +68,33 @@ __global__ void __launch_bounds__(kThreads) rms_norm_kernel(NormProblem p) {
   }
 }
 
-}  // namespace
-
-void rms_norm(const ops::RmsNormArgs& args, const Launch& launch) {
-  expect_bf16(args.x);
-  expect_bf16(args.out);
+template <class T>
+void launch_norm(const ops::RmsNormArgs& args, const Launch& launch) {
   const int rank = args.x.shape.rank();
   const std::int64_t width = args.x.shape[rank - 1];
   const std::int64_t inner = rank == 3 ? args.x.shape[1] : 1;
   const std::int64_t num_rows = args.x.rows() * inner;
   INK_CHECK(width % 8 == 0, "normed widths are multiples of 8");
   if (num_rows == 0) return;
-  const NormProblem problem{args.x.as<bf16>(), args.weight.as<bf16>(),  args.out.as<bf16>(),
-                            args.x.row_stride, args.out.row_stride,     inner,
-                            num_rows,          static_cast<int>(width), args.eps};
+  const NormProblem<T> problem{args.x.as<T>(),    args.weight.as<bf16>(),  args.out.as<T>(),
+                               args.x.row_stride, args.out.row_stride,     inner,
+                               num_rows,          static_cast<int>(width), args.eps};
   if (width <= kWarpWidth) {
     const auto blocks = static_cast<unsigned>(ceil_div(num_rows, kThreads / kWarpThreads));
-    rms_norm_kernel<kWarpThreads><<<blocks, kThreads, 0, launch.stream>>>(problem);
+    rms_norm_kernel<kWarpThreads, T><<<blocks, kThreads, 0, launch.stream>>>(problem);
   } else {
-    rms_norm_kernel<kThreads><<<static_cast<unsigned>(num_rows), kThreads, 0, launch.stream>>>(problem);
+    rms_norm_kernel<kThreads, T><<<static_cast<unsigned>(num_rows), kThreads, 0, launch.stream>>>(problem);
   }
   check_launch();
+}
+
+}  // namespace
+
+void rms_norm(const ops::RmsNormArgs& args, const Launch& launch) {
+  expect_vectorised(args.x);
+  expect_vectorised(args.out);
+  if (args.x.type == ScalarType::kF32) return launch_norm<float>(args, launch);
+  launch_norm<bf16>(args, launch);
 }
 
 }  // namespace inkstone::cuda

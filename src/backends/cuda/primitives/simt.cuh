@@ -42,6 +42,16 @@ __device__ __forceinline__ void store8(bf16* to, const Float8& x) {
   *reinterpret_cast<uint4*>(to) = make_uint4(pack_pair(x.v[0], x.v[1]), pack_pair(x.v[2], x.v[3]),
                                              pack_pair(x.v[4], x.v[5]), pack_pair(x.v[6], x.v[7]));
 }
+// The same of f32, in two halves.
+__device__ __forceinline__ Float8 load8(const float* from) {
+  const float4 low = reinterpret_cast<const float4*>(from)[0];
+  const float4 high = reinterpret_cast<const float4*>(from)[1];
+  return {{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}};
+}
+__device__ __forceinline__ void store8(float* to, const Float8& x) {
+  reinterpret_cast<float4*>(to)[0] = make_float4(x.v[0], x.v[1], x.v[2], x.v[3]);
+  reinterpret_cast<float4*>(to)[1] = make_float4(x.v[4], x.v[5], x.v[6], x.v[7]);
+}
 
 // Every lane gets the sum; the tree is fixed.
 __device__ __forceinline__ float warp_sum(float value) {
