@@ -261,6 +261,24 @@ void add_doctor(CLI::App& app, Chosen& chosen) {
   add_tensor_parallel(*command);
 }
 
+void add_eval(CLI::App& app, Chosen& chosen) {
+  const auto [command, options] = add_command<EvalOptions>(
+      app, chosen, "eval", "Scores task sets, greedily; compares with a reference", eval);
+  add_text(*command, "DIR", options->folder, "Folder of task sets, one NAME.jsonl each")->required();
+  command->add_option("SETS", options->sets, "Names of sets (default: all)");
+  add_text(*command, "--compare", options->compare,
+           "The reference's summary; exit code 1 when an item is answered differently")
+      ->type_name("FILE");
+  add_text(*command, "--results", options->results,
+           "Keeps the answers, so that a second run continues where this one ended")
+      ->type_name("FILE");
+  add_integer(*command, "--requests", options->requests, {1, 4096}, "Requests at a time (default: 16)");
+  add_integer(*command, "--max-tokens", options->max_tokens, {1, kMaxTokens}, "Of one answer (default: 150)");
+  command->add_flag("!--no-prefix-reuse", options->reuse_prefixes, "Compute every prompt from its start");
+  add_drafts(*command, options->drafts);
+  add_tensor_parallel(*command);
+}
+
 void add_commands(CLI::App& app, Chosen& chosen) {
   app.require_subcommand(1);
   app.set_version_flag("--version", "inkstone " INKSTONE_VERSION);
@@ -274,6 +292,7 @@ void add_commands(CLI::App& app, Chosen& chosen) {
   add_quantize(app, chosen);
   add_serve(app, chosen);
   add_bench(app, chosen);
+  add_eval(app, chosen);
   add_doctor(app, chosen);
 }
 

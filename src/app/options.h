@@ -120,6 +120,18 @@ struct BenchOptions {
   std::int64_t steps = 2000;
 };
 
+struct EvalOptions {
+  CommonOptions common;
+  std::string folder;
+  std::vector<std::string> sets;       // none: all of the folder
+  std::optional<std::string> compare;  // the reference's summary; then items that differ fail the run
+  std::optional<std::string> results;  // keeps the answers; a second run continues
+  std::int64_t requests = 16;          // at a time
+  std::int64_t max_tokens = 150;       // of one answer
+  bool reuse_prefixes = true;
+  DraftOptions drafts;
+};
+
 struct DoctorOptions {
   CommonOptions common;
 };
