@@ -41,8 +41,8 @@ HWY_INLINE void mix(const std::uint8_t* source, std::int64_t stride, const std::
 }
 
 // One row of the result from rows of the source that lie `row_bytes` apart.
-void MixRows(const std::uint8_t* source, std::int64_t row_bytes, const std::int32_t* weights,
-             std::int64_t count, std::uint8_t* out) {
+void mix_rows(const std::uint8_t* source, std::int64_t row_bytes, const std::int32_t* weights,
+              std::int64_t count, std::uint8_t* out) {
   std::int64_t begin = 0;
   for (; begin + kBlock <= row_bytes; begin += kBlock)
     mix(source + begin, row_bytes, weights, count, kBlock, out + begin);
@@ -50,8 +50,8 @@ void MixRows(const std::uint8_t* source, std::int64_t row_bytes, const std::int3
 }
 
 // One pixel of kBlock rows at once, from columns: value c of pixel x of all rows lies at (3 x + c) * kBlock.
-void MixColumns(const std::uint8_t* source, const std::int32_t* weights, std::int64_t count,
-                std::uint8_t* out) {
+void mix_columns(const std::uint8_t* source, const std::int32_t* weights, std::int64_t count,
+                 std::uint8_t* out) {
   for (std::int64_t c = 0; c < 3; ++c)
     mix(source + c * kBlock, 3 * kBlock, weights, count, kBlock, out + c * kBlock);
 }
@@ -64,8 +64,8 @@ HWY_AFTER_NAMESPACE();
 namespace inkstone::media {
 namespace {
 
-HWY_EXPORT(MixRows);
-HWY_EXPORT(MixColumns);
+HWY_EXPORT(mix_rows);
+HWY_EXPORT(mix_columns);
 
 constexpr std::int64_t kMaxSide = 1 << 20;
 constexpr std::int64_t kRowsAtOnce = 64;  // equals kBlock
@@ -106,7 +106,7 @@ RgbImage resize_width(const RgbImage& image, std::int64_t width, ThreadPool& poo
     to_columns(image, begin, end - begin, source.data());
     for (std::int64_t x = 0; x < width; ++x) {
       const auto i = static_cast<std::size_t>(x);
-      HWY_DYNAMIC_DISPATCH(MixColumns)
+      HWY_DYNAMIC_DISPATCH(mix_columns)
       (source.data() + 3 * taps.first[i] * kRowsAtOnce, taps.row(x), taps.count[i],
        mixed.data() + 3 * x * kRowsAtOnce);
     }
@@ -121,7 +121,7 @@ RgbImage resize_height(const RgbImage& image, std::int64_t height, ThreadPool& p
   pool.parallel_for(height, 16, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t y = begin; y < end; ++y) {
       const auto i = static_cast<std::size_t>(y);
-      HWY_DYNAMIC_DISPATCH(MixRows)
+      HWY_DYNAMIC_DISPATCH(mix_rows)
       (image.row(taps.first[i]), image.row_bytes(), taps.row(y), taps.count[i], result.row(y));
     }
   });
