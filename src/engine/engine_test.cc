@@ -179,9 +179,14 @@ TEST(Engine, WakesConsumersThatMayNotWait) {
 TEST(Engine, ADeviceFaultFailsItsStreamsAndWhatComesLater) {
   ToyRunner::Options toy;
   toy.fail_at_step = 6;
+  std::atomic<bool> both = false;
+  toy.before_submit = [&] { both.wait(false); };  // the fault comes when both are in
   const auto engine = start(small(), toy);
   auto ticket = engine->submit(ask(10, 100));
   auto other = engine->submit(ask(20, 100));
+  ASSERT_TRUE(ticket && other);
+  both = true;
+  both.notify_all();
   take_all(*ticket);
   for (Ticket* each : {&*ticket, &*other}) {
     EXPECT_EQ(each->outcome().reason, FinishReason::kFailed);
