@@ -46,10 +46,7 @@ inline std::vector<engine::Answer> run_loop(engine::StepLoop& loop,
   std::vector<engine::Answer> answers;
   for (const auto& channel : channels) {
     engine::Answer answer;
-    while (const auto event = channel->try_next()) {
-      answer.ids.push_back(event->id);
-      answer.logprobs.push_back(event->logprob);
-    }
+    while (const auto event = channel->try_next()) answer.add(*event);
     answer.outcome = *channel->try_outcome();
     answers.push_back(std::move(answer));
   }

@@ -15,10 +15,19 @@ namespace inkstone::engine {
 struct Answer {
   std::vector<std::int32_t> ids;
   std::vector<float> logprobs;
+  std::vector<std::int32_t> top_ids;  // of all tokens, one behind the other
+  std::vector<float> top_logprobs;
   Outcome outcome;
 
+  void add(const TokenEvent& event) {
+    ids.push_back(event.id);
+    logprobs.push_back(event.logprob);
+    top_ids.insert(top_ids.end(), event.top_ids.begin(), event.top_ids.end());
+    top_logprobs.insert(top_logprobs.end(), event.top_logprobs.begin(), event.top_logprobs.end());
+  }
   friend bool operator==(const Answer& a, const Answer& b) {
-    return a.ids == b.ids && a.logprobs == b.logprobs;
+    return a.ids == b.ids && a.logprobs == b.logprobs && a.top_ids == b.top_ids &&
+           a.top_logprobs == b.top_logprobs;
   }
 };
 
@@ -59,10 +68,7 @@ inline Submission greedy(std::vector<std::int32_t> prompt, std::int64_t max_toke
 
 inline Answer take_answer(Ticket& ticket) {
   Answer answer;
-  while (const auto event = ticket.next()) {
-    answer.ids.push_back(event->id);
-    answer.logprobs.push_back(event->logprob);
-  }
+  while (const auto event = ticket.next()) answer.add(*event);
   answer.outcome = ticket.outcome();
   return answer;
 }
