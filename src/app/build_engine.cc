@@ -9,8 +9,8 @@
 
 #include "app/console.h"
 #include "app/cuda_library.h"
+#include "app/doctor/self_check.h"
 #include "app/model_folder.h"
-#include "app/self_check.h"
 #include "backends/cpu/cpu_backend.h"
 #include "backends/reference/reference_backend.h"
 #include "base/log.h"

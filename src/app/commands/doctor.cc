@@ -8,9 +8,9 @@
 #include "app/commands/commands.h"
 #include "app/console.h"
 #include "app/cuda_library.h"
-#include "app/machine.h"
+#include "app/doctor/machine.h"
+#include "app/doctor/self_check.h"
 #include "app/model_folder.h"
-#include "app/self_check.h"
 #include "model/probe.h"
 
 namespace inkstone::app {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "app/machine.h"
+#include "app/doctor/machine.h"
 
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// app/machine.h - what the machine offers, found out at run time.
+// app/doctor/machine.h - what the machine offers, found out at run time.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// app/self_check.h - whether a backend computes what it should on this machine, in a moment and without a
-// model.
+// app/doctor/self_check.h - whether a backend computes what it should on this machine, in a moment and
+// without a model.
 #pragma once
 
 #include "base/result.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "app/self_check.h"
+#include "app/doctor/self_check.h"
 
 #include <fmt/format.h>
 
