@@ -250,9 +250,19 @@ void add_serve(CLI::App& app, Chosen& chosen) {
 void add_bench(CLI::App& app, Chosen& chosen) {
   const auto [command, options] =
       add_command<BenchOptions>(app, chosen, "bench", "Measures, and says what the limit is", bench);
-  add_text(*command, "WHAT", options->what, "engine: the loop without a model")->required();
+  add_text(*command, "WHAT", options->what,
+           "engine: the loop without a model; decode, prefill, ops: on the CPU")
+      ->required();
   command->add_flag("--stub", options->stub, "A model that computes nothing");
   add_integer(*command, "--steps", options->steps, {10, 1 << 20}, "Timed steps (default: 2000)");
+  add_integer(*command, "--tokens", options->tokens, {1, kMaxTokens},
+              "To decode (default: 32) or to take in (default: 512)");
+  add_integer(*command, "--prompt-tokens", options->prompt_tokens, {1, kMaxTokens},
+              "Before decoding (default: 16)");
+  add_integer(*command, "--chunk", options->chunk, {1, kMaxTokens}, "Rows of a prefill pass (default: 512)");
+  add_integer(*command, "--repeats", options->repeats, {1, 1000}, "Prefill passes (default: 3)");
+  command->add_option("--family", options->family, "Of ops: linear, moe or attention (default: all)")
+      ->check(CLI::IsMember({"linear", "moe", "attention"}));
 }
 
 void add_doctor(CLI::App& app, Chosen& chosen) {

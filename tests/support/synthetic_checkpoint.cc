@@ -32,8 +32,12 @@ class Random {
     return z ^ (z >> 31);
   }
   double uniform() { return static_cast<double>(bits() >> 11) * 0x1p-53; }
-  // Sum of four uniforms, scaled to variance 1: near enough to normal, and bounded.
-  double normal() { return (uniform() + uniform() + uniform() + uniform() - 2) * std::sqrt(3.0); }
+  // Sum of four uniforms of 16 bits each, scaled to variance 1: near enough to normal, bounded, and one draw.
+  double normal() {
+    const std::uint64_t z = bits();
+    const std::uint64_t sum = (z & 0xffff) + (z >> 16 & 0xffff) + (z >> 32 & 0xffff) + (z >> 48);
+    return (static_cast<double>(sum) * 0x1p-16 - 2) * std::sqrt(3.0);
+  }
 
  private:
   std::uint64_t state_;
@@ -70,9 +74,11 @@ std::vector<std::byte> bytes_of(const std::vector<T>& values) {
   return {bytes.begin(), bytes.end()};
 }
 
-std::vector<std::byte> random_floats(const TensorToWrite& tensor, Random& random) {
+// Elements made at a time: a bank of experts may be larger than the memory.
+constexpr std::int64_t kPieceElements = 1 << 20;
+
+std::vector<std::byte> random_floats(const TensorToWrite& tensor, std::size_t count, Random& random) {
   const Spread spread = spread_of(tensor);
-  const auto count = static_cast<std::size_t>(tensor.shape.num_elements());
   std::vector<float> wide(count);
   for (float& value : wide) value = static_cast<float>(spread.mean + spread.deviation * random.normal());
   if (tensor.type == ScalarType::kF32) return bytes_of(wide);
@@ -84,8 +90,8 @@ std::vector<std::byte> random_floats(const TensorToWrite& tensor, Random& random
 
 // NVFP4 parts: any code, block scales 2 to 15, and a second factor that brings the product (root mean square
 // of the codes about 3) to the spread of a plain matrix.
-std::vector<std::byte> random_codes(const TensorToWrite& tensor, Random& random) {
-  std::vector<std::uint8_t> codes(static_cast<std::size_t>(tensor.shape.num_elements()));
+std::vector<std::byte> random_codes(const TensorToWrite& tensor, std::size_t count, Random& random) {
+  std::vector<std::uint8_t> codes(count);
   const bool scales = tensor.type == ScalarType::kF8E4M3;
   for (std::uint8_t& code : codes)
     code = static_cast<std::uint8_t>(scales ? 0x40 + random.bits() % 0x18 : random.bits() & 0xff);
@@ -99,15 +105,22 @@ class Payload {
       unpacked_[tensor.name] = tensor.shape;
   }
 
-  std::vector<std::byte> of(const TensorToWrite& tensor) const {
+  Status write(const TensorToWrite& tensor, checkpoint::SafetensorsWriter& writer) const {
     Random random(seed_of(tensor.name, seed_));
-    if (tensor.name.ends_with(".original_shape")) return original_shape(tensor);
+    if (tensor.name.ends_with(".original_shape")) return writer.write(tensor.name, 0, original_shape(tensor));
     if (tensor.name.ends_with(".input_amax"))
-      return bytes_of(std::vector<std::uint16_t>{to_bfloat16(8).bits});
-    if (tensor.name.ends_with(".scale2")) return scale2(tensor, random);
-    if (tensor.type == ScalarType::kU8 || tensor.type == ScalarType::kF8E4M3)
-      return random_codes(tensor, random);
-    return random_floats(tensor, random);
+      return writer.write(tensor.name, 0, bytes_of(std::vector<std::uint16_t>{to_bfloat16(8).bits}));
+    if (tensor.name.ends_with(".scale2")) return writer.write(tensor.name, 0, scale2(tensor, random));
+    const bool codes = tensor.type == ScalarType::kU8 || tensor.type == ScalarType::kF8E4M3;
+    const std::int64_t elements = tensor.shape.num_elements();
+    for (std::int64_t begin = 0; begin < elements; begin += kPieceElements) {
+      const auto count = static_cast<std::size_t>(std::min(kPieceElements, elements - begin));
+      const auto offset = static_cast<std::uint64_t>(begin * size_bytes(tensor.type));
+      INK_TRY(
+          writer.write(tensor.name, offset,
+                       codes ? random_codes(tensor, count, random) : random_floats(tensor, count, random)));
+    }
+    return {};
   }
 
  private:
@@ -176,8 +189,7 @@ Status write_file(const std::string& path, const std::vector<TensorToWrite>& ten
                   bool sparse) {
   auto writer = INK_TRY(checkpoint::SafetensorsWriter::create(path, tensors));
   for (const TensorToWrite& tensor : tensors)
-    if (!sparse || tensor.name.ends_with(".original_shape"))
-      INK_TRY(writer.write(tensor.name, 0, payload.of(tensor)));
+    if (!sparse || tensor.name.ends_with(".original_shape")) INK_TRY(payload.write(tensor, writer));
   return {};  // without close(): nothing here must survive a power failure, and waiting for the disk takes
               // long
 }

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/commands/allocation_count.h"
+#include "app/commands/bench_cpu.h"
 #include "app/commands/commands.h"
 #include "app/console.h"
 #include "bench/engine/engine_bench.h"
@@ -52,8 +53,11 @@ Status bench_stub_engine(const BenchOptions& options) {
 
 // Times are those of the loop alone: scheduler, cache, batch and results; the model behind it is a stub.
 Status bench(const BenchOptions& options) {
+  if (options.what == "decode" || options.what == "prefill" || options.what == "ops")
+    return bench_cpu(options);
   if (options.what != "engine")
-    return fail(ErrorKind::kUnsupported, fmt::format("bench {}: this program measures engine", options.what));
+    return fail(ErrorKind::kUnsupported,
+                fmt::format("bench {}: this program measures engine, decode, prefill and ops", options.what));
   if (!options.stub) return invalid("bench engine measures the loop alone: give --stub");
   return bench_stub_engine(options);
 }

@@ -89,6 +89,10 @@ struct AttentionBlock {
 };
 void attend(const AttentionBlock& block);
 
+// Reads every byte and returns the exclusive or of all its 4-byte words: what the machine's memory gives, for
+// benches. `bytes` is a multiple of 1024.
+std::uint32_t read_through(const std::byte* data, std::int64_t bytes);
+
 // Instruction sets compiled in that this processor runs, best first: "AVX3", "AVX2", "SSE2", ...
 std::vector<std::string> instruction_sets();
 // The one in use.

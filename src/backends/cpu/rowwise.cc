@@ -96,6 +96,23 @@ void AddScaled(const float* x, float factor, std::int64_t size, float* out) {
       });
 }
 
+std::uint32_t ReadThrough(const std::byte* data, std::int64_t bytes) {
+  const hn::RebindToUnsigned<D> d;
+  constexpr std::int64_t kVectors = 4;
+  const auto* words = reinterpret_cast<const std::uint32_t*>(data);
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  hn::Vec<decltype(d)> sum[kVectors];
+  for (auto& part : sum) part = hn::Zero(d);
+  for (std::int64_t i = 0; i < bytes / 4; i += kVectors * lanes) {
+    for (std::int64_t v = 0; v < kVectors; ++v) sum[v] = hn::Xor(sum[v], hn::LoadU(d, words + i + v * lanes));
+  }
+  HWY_ALIGN std::uint32_t all[16];
+  hn::Store(hn::Xor(hn::Xor(sum[0], sum[1]), hn::Xor(sum[2], sum[3])), d, all);
+  std::uint32_t result = 0;
+  for (std::int64_t i = 0; i < lanes; ++i) result ^= all[i];
+  return result;
+}
+
 }  // namespace inkstone::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -106,6 +123,7 @@ HWY_EXPORT(RmsNorm);
 HWY_EXPORT(Convolve);
 HWY_EXPORT(Swiglu);
 HWY_EXPORT(AddScaled);
+HWY_EXPORT(ReadThrough);
 
 void rms_norm(const float* x, const BFloat16* weight, float eps, std::int64_t size, float* out) {
   HWY_DYNAMIC_DISPATCH(RmsNorm)(x, weight, eps, size, out);
@@ -116,6 +134,10 @@ void swiglu(const float* gate, const float* up, float factor, std::int64_t size,
 }
 void add_scaled(const float* x, float factor, std::int64_t size, float* out) {
   HWY_DYNAMIC_DISPATCH(AddScaled)(x, factor, size, out);
+}
+
+std::uint32_t read_through(const std::byte* data, std::int64_t bytes) {
+  return HWY_DYNAMIC_DISPATCH(ReadThrough)(data, bytes);
 }
 
 }  // namespace inkstone::cpu

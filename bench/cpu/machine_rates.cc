@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/cpu/machine_rates.h"
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+
+#include "backends/cpu/kernels.h"
+#include "base/check.h"
+
+namespace inkstone::bench {
+namespace {
+
+constexpr std::int64_t kPieceBytes = 1 << 20;
+
+}  // namespace
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+ReadProbe::ReadProbe(int threads, std::int64_t bytes)
+    : pool_(threads), bytes_((bytes + kPieceBytes - 1) / kPieceBytes * kPieceBytes) {
+  constexpr std::size_t kHugePage = 2 << 20;
+  auto* memory = static_cast<std::byte*>(
+      std::aligned_alloc(kHugePage, static_cast<std::size_t>(bytes_ + kPieceBytes) / kHugePage * kHugePage));
+  INK_CHECK(memory != nullptr, "memory for the measurement");
+  madvise(memory, static_cast<std::size_t>(bytes_), MADV_HUGEPAGE);
+  buffer_ = ops::Buffer(memory, [](std::byte* owned) { std::free(owned); });
+  pool_.parallel_for(bytes_ / kPieceBytes, 1, [&](std::int64_t begin, std::int64_t end) {
+    std::memset(memory + begin * kPieceBytes, 1, static_cast<std::size_t>((end - begin) * kPieceBytes));
+  });
+}
+
+double ReadProbe::pass() {
+  std::atomic<std::uint32_t> all = 0;
+  const double begin = seconds_now();
+  pool_.parallel_for(bytes_ / kPieceBytes, 1, [&](std::int64_t from, std::int64_t to) {
+    all.fetch_xor(cpu::read_through(buffer_.get() + from * kPieceBytes, (to - from) * kPieceBytes));
+  });
+  const double seconds = seconds_now() - begin;
+  INK_CHECK(all == 0, "an even number of equal words");
+  return static_cast<double>(bytes_) / seconds;
+}
+
+std::optional<SgemmPeer> SgemmPeer::load(int threads) {
+  void* library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return std::nullopt;
+  auto* sgemm = reinterpret_cast<Sgemm>(dlsym(library, "cblas_sgemm"));
+  auto* set_threads = reinterpret_cast<void (*)(int)>(dlsym(library, "openblas_set_num_threads"));
+  if (sgemm == nullptr || set_threads == nullptr) return std::nullopt;
+  set_threads(threads);
+  return SgemmPeer(sgemm);
+}
+
+void SgemmPeer::multiply(std::int64_t m, std::int64_t n, std::int64_t k, const float* a, const float* b,
+                         float* c) const {
+  constexpr int kRowMajor = 101, kPlain = 111, kTransposed = 112;
+  const auto size = [](std::int64_t value) { return static_cast<int>(value); };
+  sgemm_(kRowMajor, kPlain, kTransposed, size(m), size(n), size(k), 1, a, size(k), b, size(k), 0, c, size(n));
+}
+
+double Timings::best() const { return *std::min_element(seconds.begin(), seconds.end()); }
+
+double Timings::median() const {
+  std::vector<double> sorted = seconds;
+  std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2),
+                   sorted.end());
+  return sorted[sorted.size() / 2];
+}
+
+}  // namespace inkstone::bench
