@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cmath>
 
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/kernels.h"
@@ -8,37 +7,44 @@
 namespace inkstone::cpu {
 namespace {
 
-// Keys are taken in blocks that begin at multiples of this position, whatever the chunk: partial results are
-// combined in the order of the blocks, so the bits of a row do not depend on how the work was spread.
-constexpr std::int64_t kBlockKeys = 1024;
+// Queries of a tile: enough to share the packing of the keys, few enough for the second-level cache.
+constexpr std::int64_t kTileQueries = 64;
 
 // Rows of keys and values of one sequence and key head, own and older.
 class KeyRows {
  public:
-  KeyRows(const ops::AttentionArgs& args, std::int64_t row, std::int64_t kv_head)
+  KeyRows(const ops::AttentionArgs& args, std::int64_t sequence, std::int64_t kv_head)
       : args_(args),
-        sequence_(args.rows.row_sequence.as<std::int32_t>()[row]),
-        first_(args.rows.first_position.as<std::int32_t>()[sequence_]),
-        begin_(args.rows.row_begin.as<std::int32_t>()[sequence_]),
+        sequence_(sequence),
+        first_(args.rows.first_position.as<std::int32_t>()[sequence]),
+        begin_(args.rows.row_begin.as<std::int32_t>()[sequence]),
         kv_head_(kv_head),
         head_dim_(args.q.shape[2]) {}
 
   // Fills pointers for positions [from, to).
   void fill(std::int64_t from, std::int64_t to, const float** keys, const float** values) const {
-    for (std::int64_t j = from; j < to; ++j, ++keys, ++values) {
-      if (j >= first_) {
-        *keys = args_.k.row<float>(begin_ + j - first_) + kv_head_ * head_dim_;
-        *values = args_.v.row<float>(begin_ + j - first_) + kv_head_ * head_dim_;
-        continue;
-      }
-      const std::int64_t index = row_index(args_.older, sequence_, j);
-      INK_CHECK(index >= 0, "a visible key has storage");
-      *keys = args_.older.storage.row<float>(index) + kv_head_ * 2 * head_dim_;
+    const ops::StateRows& older = args_.older;
+    const std::int64_t run = older.paged() ? ops::kPageTokens : older.ring_rows;
+    const float* stored = nullptr;
+    for (std::int64_t j = from; j < std::min(to, first_); ++j, ++keys, ++values) {
+      // Positions of a page, or of a ring up to its end, lie one behind the other.
+      stored = stored == nullptr || j % run == 0 ? row_of(j) : stored + older.storage.row_stride;
+      *keys = stored + kv_head_ * 2 * head_dim_;
       *values = *keys + head_dim_;
+    }
+    for (std::int64_t j = std::max(from, first_); j < to; ++j, ++keys, ++values) {
+      *keys = args_.k.row<float>(begin_ + j - first_) + kv_head_ * head_dim_;
+      *values = args_.v.row<float>(begin_ + j - first_) + kv_head_ * head_dim_;
     }
   }
 
  private:
+  [[nodiscard]] const float* row_of(std::int64_t position) const {
+    const std::int64_t index = row_index(args_.older, sequence_, position);
+    INK_CHECK(index >= 0, "a visible key has storage");
+    return args_.older.storage.row<float>(index);
+  }
+
   const ops::AttentionArgs& args_;
   std::int64_t sequence_;
   std::int64_t first_;
@@ -47,109 +53,106 @@ class KeyRows {
   std::int64_t head_dim_;
 };
 
-// Running result of the heads of one row: combined block by block.
-struct Running {
-  std::int64_t heads;
-  std::int64_t head_dim;
-  float* out;      // [heads, head_dim]
-  float* largest;  // [heads]
-  float* sum;      // [heads]
-
-  void combine(const float* block_out, const float* block_largest, const float* block_sum, bool first) const {
-    for (std::int64_t h = 0; h < heads; ++h) {
-      float* mine = out + h * head_dim;
-      const float* theirs = block_out + h * head_dim;
-      if (first) {
-        std::copy_n(theirs, head_dim, mine);
-        largest[h] = block_largest[h];
-        sum[h] = block_sum[h];
-        continue;
-      }
-      const float top = std::max(largest[h], block_largest[h]);
-      const float keep = std::exp(largest[h] - top);
-      const float take = std::exp(block_largest[h] - top);
-      for (std::int64_t d = 0; d < head_dim; ++d) mine[d] = mine[d] * keep + theirs[d] * take;
-      sum[h] = sum[h] * keep + block_sum[h] * take;
-      largest[h] = top;
-    }
-  }
-};
-
 }  // namespace
 
-// All query heads that share one key head, for one row.
-void CpuBackend::attend_row(const ops::AttentionArgs& args, std::int64_t row, std::int64_t kv_head,
-                            Scratch& scratch) const {
+// The query heads that share one key head, for neighbouring rows.
+void CpuBackend::attend_tile(const ops::AttentionArgs& args, const RowTile& rows, std::int64_t kv_head,
+                             Scratch& scratch) const {
   const std::int64_t heads = args.q.shape[1] / args.k.shape[1];
   const std::int64_t head_dim = args.q.shape[2];
   const std::int64_t d_rel = args.rel.shape[2];
   const std::int64_t extent = args.rel_proj.shape[1];
-  const std::int64_t position = args.rows.row_position.as<std::int32_t>()[row];
-  const std::int64_t first = args.window == 0 ? 0 : std::max<std::int64_t>(0, position - args.window + 1);
-  const std::int64_t near = std::max(first, position - extent + 1);  // first key with a bias
+  const std::int64_t num_queries = rows.count * heads;
+  const std::int64_t vectors = num_queries * head_dim;
 
-  const std::int64_t vectors = heads * head_dim;
-  const std::int64_t bias_size = heads * extent;
-  float* memory = grown(scratch.floats, 3 * vectors + bias_size + heads * (kBlockKeys + 4));
-  float* q = memory;
-  float* block_out = q + vectors;
-  const Running running{heads, head_dim, block_out + vectors, block_out + 2 * vectors,
-                        block_out + 2 * vectors + heads};
-  float* block_largest = running.sum + heads;
-  float* block_sum = block_largest + heads;
-  float* bias = block_sum + heads;
-  float* scores = bias + bias_size;
-  scratch.pointers.resize(2 * kBlockKeys);
-
-  const float* query = args.q.row<float>(row) + kv_head * vectors;
-  for (std::int64_t i = 0; i < vectors; ++i) q[i] = query[i] * args.scale;
-  // bias[h][j - near]: distances fall as keys rise, so the projection's columns are read backwards.
-  const std::int64_t num_near = position - near + 1;
-  for (std::int64_t h = 0; h < heads; ++h) {
-    const float* rel = args.rel.row<float>(row) + (kv_head * heads + h) * d_rel;
-    float* line = bias + h * extent;
-    std::fill_n(line, num_near, 0.0F);
-    for (std::int64_t m = 0; m < d_rel; ++m) {
-      add_scaled(relative_.data() + (m + 1) * extent - num_near, rel[m], num_near, line);
+  float* const q =
+      grown(scratch.floats, 2 * vectors + 2 * num_queries + attention_scratch_floats(num_queries, head_dim));
+  float* const out = q + vectors;
+  float* const largest = out + vectors;
+  float* const sum = largest + num_queries;
+  std::fill(out, largest, 0.0F);
+  std::fill_n(largest, num_queries, kNoScore);
+  std::fill_n(sum, num_queries, 0.0F);
+  scratch.positions.resize(static_cast<std::size_t>(num_queries));
+  scratch.pointers.resize(static_cast<std::size_t>(num_queries + 2 * kBlockKeys));
+  const float** const rel = scratch.pointers.data();
+  for (std::int64_t t = 0; t < rows.count; ++t) {
+    const float* const query = args.q.row<float>(rows.row + t) + kv_head * heads * head_dim;
+    for (std::int64_t i = 0; i < heads * head_dim; ++i) q[t * heads * head_dim + i] = query[i] * args.scale;
+    for (std::int64_t h = 0; h < heads; ++h) {
+      rel[t * heads + h] = args.rel.row<float>(rows.row + t) + (kv_head * heads + h) * d_rel;
+      scratch.positions[static_cast<std::size_t>(t * heads + h)] =
+          args.rows.row_position.as<std::int32_t>()[rows.row + t];
     }
   }
 
-  const KeyRows rows(args, row, kv_head);
-  for (std::int64_t from = first; from <= position;) {
-    const std::int64_t to = std::min(position + 1, (from / kBlockKeys + 1) * kBlockKeys);
-    const float** keys = scratch.pointers.data();
-    rows.fill(from, to, keys, keys + kBlockKeys);
-    const std::int64_t bias_begin = std::clamp(near - from, std::int64_t{0}, to - from);
-    // bias index of key i of the block is from + i - near.
-    attend({q, heads, head_dim, keys, keys + kBlockKeys, to - from, bias + (from - near), extent, bias_begin,
-            scores, block_out, block_largest, block_sum});
-    running.combine(block_out, block_largest, block_sum, from == first);
+  const AttentionTile tile = {.num_queries = num_queries,
+                              .head_dim = head_dim,
+                              .q = q,
+                              .position = scratch.positions.data(),
+                              .window = args.window,
+                              .rel = rel,
+                              .d_rel = d_rel,
+                              .relative = relative_.data() + kRelativePadding,
+                              .relative_stride = extent + 2 * kRelativePadding,
+                              .extent = extent,
+                              .out = out,
+                              .largest = largest,
+                              .sum = sum,
+                              .scratch = sum + num_queries};
+  const KeyRows key_rows(args, rows.sequence, kv_head);
+  const std::int64_t end = scratch.positions.back() + 1;
+  const float** const keys = rel + num_queries;
+  for (std::int64_t from = tile.first_key(0); from < end;) {
+    const std::int64_t to = std::min(end, (from / kBlockKeys + 1) * kBlockKeys);
+    key_rows.fill(from, to, keys, keys + kBlockKeys);
+    attend(tile, {from, to, keys, keys + kBlockKeys});
     from = to;
   }
-  float* out = args.out.row<float>(row) + kv_head * vectors;
-  for (std::int64_t i = 0; i < vectors; ++i) out[i] = running.out[i] / running.sum[i / head_dim];
+  for (std::int64_t t = 0; t < rows.count; ++t) {
+    float* const to = args.out.row<float>(rows.row + t) + kv_head * heads * head_dim;
+    for (std::int64_t i = 0; i < heads * head_dim; ++i) {
+      const std::int64_t at = t * heads * head_dim + i;
+      to[i] = out[at] / sum[at / head_dim];
+    }
+  }
+}
+
+// Columns reversed, so that they grow with the key, between zeros.
+void CpuBackend::widen_relative(const TensorView& rel_proj) {
+  const std::int64_t extent = rel_proj.shape[1];
+  const std::int64_t stride = extent + 2 * kRelativePadding;
+  float* row = grown(relative_, rel_proj.rows() * stride);
+  for (std::int64_t m = 0; m < rel_proj.rows(); ++m, row += stride) {
+    const auto* stored = rel_proj.row<BFloat16>(m);
+    std::fill_n(row, kRelativePadding, 0.0F);
+    for (std::int64_t e = 0; e < extent; ++e) row[kRelativePadding + extent - 1 - e] = to_float(stored[e]);
+    std::fill_n(row + kRelativePadding + extent, kRelativePadding, 0.0F);
+  }
 }
 
 void CpuBackend::attention(const ops::AttentionArgs& args, ops::Stream&) {
   check(args);
   INK_CHECK(args.q.type == ScalarType::kF32, "the CPU backend computes on f32 activations");
-  // Columns reversed: rel_proj[m][distance] stands at the column that grows with the key.
-  const std::int64_t extent = args.rel_proj.shape[1];
-  grown(relative_, args.rel_proj.shape.num_elements());
-  for (std::int64_t m = 0; m < args.rel_proj.rows(); ++m) {
-    const auto* row = args.rel_proj.row<BFloat16>(m);
-    for (std::int64_t e = 0; e < extent; ++e) {
-      relative_[static_cast<std::size_t>(m * extent + extent - 1 - e)] = to_float(row[e]);
-    }
-  }
+  widen_relative(args.rel_proj);
   const std::int64_t kv_heads = args.k.shape[1];
-  pool_.parallel_for_worker(
-      args.q.rows() * kv_heads, 1, [&](int worker, std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) {
-          if (args.rows.row_sequence.as<std::int32_t>()[i / kv_heads] < 0) continue;
-          attend_row(args, i / kv_heads, i % kv_heads, scratch_[static_cast<std::size_t>(worker)]);
-        }
-      });
+  const std::int64_t per_row = args.q.shape[1] / kv_heads;
+  // Four tiles a thread even out; small tiles pack the keys more often.
+  const std::int64_t even = args.q.rows() * kv_heads / (4 * pool_.num_threads());
+  const std::int64_t count =
+      std::clamp<std::int64_t>(even, 1, std::max<std::int64_t>(1, kTileQueries / per_row));
+  const auto* row_begin = args.rows.row_begin.as<std::int32_t>();
+  tiles_.clear();
+  for (std::int64_t sequence = 0; sequence < args.rows.num_sequences(); ++sequence) {
+    for (std::int64_t row = row_begin[sequence]; row < row_begin[sequence + 1]; row += count)
+      tiles_.push_back({sequence, row, std::min<std::int64_t>(count, row_begin[sequence + 1] - row)});
+  }
+  const auto num_tiles = static_cast<std::int64_t>(tiles_.size());
+  pool_.parallel_for_worker(num_tiles * kv_heads, 1, [&](int worker, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      attend_tile(args, tiles_[static_cast<std::size_t>(i / kv_heads)], i % kv_heads,
+                  scratch_[static_cast<std::size_t>(worker)]);
+  });
 }
 
 }  // namespace inkstone::cpu

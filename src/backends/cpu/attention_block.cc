@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scores, softmax and weighted values of one block of keys: compiled once per instruction set, see kernels.h.
+// Scores, softmax and weighted values of one block of keys for a tile of queries: compiled once per
+// instruction set, see kernels.h.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/attention_block.cc"
 #include <hwy/foreach_target.h>
@@ -7,40 +8,134 @@
 #include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 
+#include <cmath>
+
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/weight_loaders.inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace inkstone::cpu::HWY_NAMESPACE {
 
-constexpr std::int64_t kKeys = 4;  // keys whose products run side by side
+// Queries, and vectors of keys or of a head, whose sums are in registers together.
+constexpr std::int64_t kQueries = 4;
+constexpr std::int64_t kVectors = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
 
-// q . k over head_dim, one vector of lanes, folded: the same for every number of keys side by side.
-template <std::int64_t N>
-HWY_INLINE void scores_of(const AttentionBlock& block, const float* q, std::int64_t first, float* scores) {
-  const D d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  hn::Vec<D> acc[N];
-  for (auto& sum : acc) sum = hn::Zero(d);
-  std::int64_t k = 0;
-  for (; k + lanes <= block.head_dim; k += lanes) {
-    const auto value = hn::LoadU(d, q + k);
-    for (std::int64_t n = 0; n < N; ++n)
-      acc[n] = hn::MulAdd(hn::LoadU(d, block.keys[first + n] + k), value, acc[n]);
-  }
-  if (k < block.head_dim) {
-    const std::int64_t rest = block.head_dim - k;
-    const auto value = load_first(d, q + k, rest);
-    for (std::int64_t n = 0; n < N; ++n) {
-      acc[n] = hn::MulAdd(load_first(d, block.keys[first + n] + k, rest), value, acc[n]);
-    }
-  }
-  for (std::int64_t n = 0; n < N; ++n) scores[first + n] = hn::GetLane(hn::SumOfLanes(d, acc[n]));
+// The block's parts of the scratch memory.
+struct Work {
+  std::int64_t origin;  // position of the first key of the packed groups, a multiple of kGroupKeys
+  float* packed;        // [groups][head_dim][kGroupKeys]
+  float* scores;        // [num_queries][kBlockKeys], by position - origin; then weights
+  float* keep;          // [num_queries] factor of what was summed before
+  float* take;          // [num_queries] factor of this block
+};
+
+// Positions that some query of a range sees in the block, and from where to where its vectors reach.
+struct Span {
+  std::int64_t begin;
+  std::int64_t end;
+  [[nodiscard]] bool empty() const { return begin >= end; }
+};
+
+HWY_INLINE Span visible(const AttentionTile& tile, const KeyBlock& block, std::int64_t query) {
+  return {HWY_MAX(block.begin, tile.first_key(query)), HWY_MIN(block.end, tile.position[query] + 1)};
 }
 
-HWY_INLINE void add_bias(const AttentionBlock& block, std::int64_t head, float* scores) {
-  const float* bias = block.bias + head * block.bias_stride;
-  for (std::int64_t i = block.bias_begin; i < block.num_keys; ++i) scores[i] += bias[i];
+HWY_INLINE Span visible(const AttentionTile& tile, const KeyBlock& block, std::int64_t query,
+                        std::int64_t count) {
+  Span all = {block.end, block.begin};
+  for (std::int64_t i = query; i < query + count; ++i) {
+    const Span one = visible(tile, block, i);
+    if (one.empty()) continue;
+    all = {HWY_MIN(all.begin, one.begin), HWY_MAX(all.end, one.end)};
+  }
+  return all;
+}
+
+// Keys as columns, in groups of 16 positions; positions outside of the block are zeros.
+void pack_keys(const AttentionTile& tile, const KeyBlock& block, const Work& work) {
+  const std::int64_t head_dim = tile.head_dim;
+  for (std::int64_t group = work.origin; group < block.end; group += kGroupKeys) {
+    float* const to = work.packed + (group - work.origin) * head_dim;
+    for (std::int64_t i = 0; i < kGroupKeys; ++i) {
+      const std::int64_t position = group + i;
+      if (position < block.begin || position >= block.end) {
+        for (std::int64_t d = 0; d < head_dim; ++d) to[d * kGroupKeys + i] = 0;
+        continue;
+      }
+      const float* const key = block.keys[position - block.begin];
+      for (std::int64_t d = 0; d < head_dim; ++d) to[d * kGroupKeys + i] = key[d];
+    }
+  }
+}
+
+// q . k of N queries with kVectors vectors of keys: one sum a key, over the head in order.
+template <std::int64_t N>
+HWY_INLINE void score_tile(const AttentionTile& tile, const Work& work, std::int64_t query,
+                           std::int64_t offset) {
+  const D d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const float* keys[kVectors];
+  for (std::int64_t v = 0; v < kVectors; ++v) {
+    const std::int64_t at = offset + v * lanes;
+    keys[v] = work.packed + at / kGroupKeys * kGroupKeys * tile.head_dim + at % kGroupKeys;
+  }
+  const float* const q = tile.q + query * tile.head_dim;
+  hn::Vec<D> acc[N][kVectors];
+  for (auto& row : acc) {
+    for (auto& sum : row) sum = hn::Zero(d);
+  }
+  for (std::int64_t k = 0; k < tile.head_dim; ++k) {
+    hn::Vec<D> key[kVectors];
+    for (std::int64_t v = 0; v < kVectors; ++v) key[v] = hn::LoadU(d, keys[v] + k * kGroupKeys);
+    for (std::int64_t n = 0; n < N; ++n) {
+      const auto value = hn::Set(d, q[n * tile.head_dim + k]);
+      for (std::int64_t v = 0; v < kVectors; ++v) acc[n][v] = hn::MulAdd(key[v], value, acc[n][v]);
+    }
+  }
+  for (std::int64_t n = 0; n < N; ++n) {
+    float* const scores = work.scores + (query + n) * kBlockKeys + offset;
+    for (std::int64_t v = 0; v < kVectors; ++v) hn::StoreU(acc[n][v], d, scores + v * lanes);
+  }
+}
+
+// Some keys more may be scored than anyone sees: nobody reads those.
+template <std::int64_t N>
+HWY_INLINE void score_queries(const AttentionTile& tile, const Work& work, std::int64_t query,
+                              const Span& span) {
+  const std::int64_t step = kVectors * static_cast<std::int64_t>(hn::Lanes(D()));
+  for (std::int64_t at = (span.begin - work.origin) / step * step; at < span.end - work.origin; at += step)
+    score_tile<N>(tile, work, query, at);
+}
+
+// The relative part of the scores of one query at vectors [begin, end) of positions.
+HWY_INLINE void add_relative(const AttentionTile& tile, std::int64_t query, const Span& vectors,
+                             float* scores) {
+  const D d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const float* const rel = tile.rel[query];
+  const float* const column = tile.relative + tile.extent - 1 - tile.position[query];  // of position 0
+  const std::int64_t near = tile.position[query] - tile.extent + 1;  // first with a relative part
+  for (std::int64_t at = vectors.begin; at < vectors.end && at <= tile.position[query];
+       at += lanes, scores += lanes) {
+    if (at + lanes <= near) continue;
+    auto sum = hn::Zero(d);
+    for (std::int64_t m = 0; m < tile.d_rel; ++m)
+      sum = hn::MulAdd(hn::LoadU(d, column + m * tile.relative_stride + at), hn::Set(d, rel[m]), sum);
+    hn::StoreU(hn::Add(hn::LoadU(d, scores), sum), d, scores);
+  }
+}
+
+HWY_INLINE void hide(const Span& shown, const Span& vectors, float* scores) {
+  for (std::int64_t at = vectors.begin; at < shown.begin; ++at) scores[at - vectors.begin] = kNoScore;
+  for (std::int64_t at = shown.end; at < vectors.end; ++at) scores[at - vectors.begin] = kNoScore;
+}
+
+HWY_INLINE float largest_of(const float* scores, std::int64_t count) {
+  const D d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  auto largest = hn::Set(d, kNoScore);
+  for (std::int64_t i = 0; i < count; i += lanes) largest = hn::Max(largest, hn::LoadU(d, scores + i));
+  return hn::GetLane(hn::MaxOfLanes(d, largest));
 }
 
 // scores become exp(score - largest); returns their sum.
@@ -49,78 +144,128 @@ HWY_INLINE float exponentials(float* scores, std::int64_t count, float largest) 
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const auto shift = hn::Set(d, largest);
   auto total = hn::Zero(d);
-  std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
+  for (std::int64_t i = 0; i < count; i += lanes) {
     const auto value = hn::Exp(d, hn::Sub(hn::LoadU(d, scores + i), shift));
     hn::StoreU(value, d, scores + i);
     total = hn::Add(total, value);
   }
-  float sum = hn::GetLane(hn::SumOfLanes(d, total));
-  if (i == count) return sum;
-  const std::int64_t rest = count - i;
-  const auto value = hn::Exp(d, hn::Sub(load_first(d, scores + i, rest), shift));
-  store_first(d, value, scores + i, rest);
-  for (; i < count; ++i) sum += scores[i];
-  return sum;
+  return hn::GetLane(hn::SumOfLanes(d, total));
 }
 
-HWY_INLINE float largest_of(const float* scores, std::int64_t count) {
-  float largest = scores[0];
-  for (std::int64_t i = 1; i < count; ++i) largest = HWY_MAX(largest, scores[i]);
-  return largest;
+// Weights of one query for the positions of `span`, which other queries may see; zero where this one sees
+// nothing.
+void weigh(const AttentionTile& tile, const KeyBlock& block, const Work& work, std::int64_t query,
+           const Span& span) {
+  float* const scores = work.scores + query * kBlockKeys;
+  const Span shown = visible(tile, block, query);
+  work.keep[query] = 1;
+  work.take[query] = 0;
+  if (shown.empty()) {
+    for (std::int64_t at = span.begin; at < span.end; ++at) scores[at - work.origin] = 0;
+    return;
+  }
+  // Whole groups of positions, so that a lane always means the same ones.
+  const Span vectors = {span.begin / kGroupKeys * kGroupKeys,
+                        (span.end + kGroupKeys - 1) / kGroupKeys * kGroupKeys};
+  float* const from = scores + vectors.begin - work.origin;
+  add_relative(tile, query, vectors, from);
+  hide(shown, vectors, from);
+  const float largest = largest_of(from, vectors.end - vectors.begin);
+  const float sum = exponentials(from, vectors.end - vectors.begin, largest);
+  const float top = HWY_MAX(tile.largest[query], largest);
+  work.keep[query] = std::exp(tile.largest[query] - top);
+  work.take[query] = std::exp(largest - top);
+  tile.sum[query] = tile.sum[query] * work.keep[query] + sum * work.take[query];
+  tile.largest[query] = top;
 }
 
-// out[d] = sum_i weight[i] * value_i[d], key by key, a few vectors of the head at a time in registers.
-HWY_INLINE void weigh_values(const AttentionBlock& block, const float* weights, float* out) {
+// out = out * keep + sum_i weight_i value_i * take, key by key, for V vectors of the head from `k` on.
+template <std::int64_t N, std::int64_t V>
+HWY_INLINE void value_tile(const AttentionTile& tile, const KeyBlock& block, const Work& work,
+                           std::int64_t query, const Span& span, std::int64_t k) {
   const D d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  constexpr std::int64_t kVectors = 4;
-  std::int64_t k = 0;
-  for (; k + kVectors * lanes <= block.head_dim; k += kVectors * lanes) {
-    hn::Vec<D> acc[kVectors];
-    for (auto& sum : acc) sum = hn::Zero(d);
-    for (std::int64_t i = 0; i < block.num_keys; ++i) {
-      const auto weight = hn::Set(d, weights[i]);
-      for (std::int64_t v = 0; v < kVectors; ++v) {
-        acc[v] = hn::MulAdd(hn::LoadU(d, block.values[i] + k + v * lanes), weight, acc[v]);
-      }
-    }
-    for (std::int64_t v = 0; v < kVectors; ++v) hn::StoreU(acc[v], d, out + k + v * lanes);
+  const float* const weights = work.scores + query * kBlockKeys - work.origin;
+  hn::Vec<D> acc[N][V];
+  for (auto& row : acc) {
+    for (auto& sum : row) sum = hn::Zero(d);
   }
-  for (; k < block.head_dim; k += lanes) {
-    const std::int64_t count = HWY_MIN(lanes, block.head_dim - k);
-    auto acc = hn::Zero(d);
-    for (std::int64_t i = 0; i < block.num_keys; ++i) {
-      acc = hn::MulAdd(load_first(d, block.values[i] + k, count), hn::Set(d, weights[i]), acc);
+  for (std::int64_t at = span.begin; at < span.end; ++at) {
+    const float* const value = block.values[at - block.begin] + k;
+    hn::Vec<D> part[V];
+    for (std::int64_t v = 0; v < V; ++v) part[v] = hn::LoadU(d, value + v * lanes);
+    for (std::int64_t n = 0; n < N; ++n) {
+      const auto weight = hn::Set(d, weights[n * kBlockKeys + at]);
+      for (std::int64_t v = 0; v < V; ++v) acc[n][v] = hn::MulAdd(part[v], weight, acc[n][v]);
     }
-    store_first(d, acc, out + k, count);
+  }
+  for (std::int64_t n = 0; n < N; ++n) {
+    float* const out = tile.out + (query + n) * tile.head_dim + k;
+    const auto keep = hn::Set(d, work.keep[query + n]);
+    const auto take = hn::Set(d, work.take[query + n]);
+    for (std::int64_t v = 0; v < V; ++v) {
+      float* const to = out + v * lanes;
+      hn::StoreU(hn::MulAdd(acc[n][v], take, hn::Mul(hn::LoadU(d, to), keep)), d, to);
+    }
   }
 }
 
-void Attend(const AttentionBlock& block) {
-  for (std::int64_t head = 0; head < block.heads; ++head) {
-    float* scores = block.scores + head * block.num_keys;
-    const float* q = block.q + head * block.head_dim;
-    std::int64_t i = 0;
-    for (; i + kKeys <= block.num_keys; i += kKeys) scores_of<kKeys>(block, q, i, scores);
-    for (; i < block.num_keys; ++i) scores_of<1>(block, q, i, scores);
-    add_bias(block, head, scores);
-    block.largest[head] = largest_of(scores, block.num_keys);
-    block.sum[head] = exponentials(scores, block.num_keys, block.largest[head]);
-    weigh_values(block, scores, block.out + head * block.head_dim);
-  }
+// The columns behind the last whole vector of the head, in the same steps as value_tile.
+void value_rest(const AttentionTile& tile, const KeyBlock& block, const Work& work, std::int64_t query,
+                const Span& span, std::int64_t k) {
+  const D d;
+  const float* const weights = work.scores + query * kBlockKeys - work.origin;
+  const std::int64_t count = tile.head_dim - k;
+  auto acc = hn::Zero(d);
+  for (std::int64_t at = span.begin; at < span.end; ++at)
+    acc = hn::MulAdd(load_first(d, block.values[at - block.begin] + k, count), hn::Set(d, weights[at]), acc);
+  float* const out = tile.out + query * tile.head_dim + k;
+  const auto kept = hn::Mul(load_first(d, out, count), hn::Set(d, work.keep[query]));
+  store_first(d, hn::MulAdd(acc, hn::Set(d, work.take[query]), kept), out, count);
+}
+
+template <std::int64_t N>
+HWY_INLINE void value_queries(const AttentionTile& tile, const KeyBlock& block, const Work& work,
+                              std::int64_t query, const Span& span) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(D()));
+  std::int64_t k = 0;
+  for (; k + kVectors * lanes <= tile.head_dim; k += kVectors * lanes)
+    value_tile<N, kVectors>(tile, block, work, query, span, k);
+  for (; k + lanes <= tile.head_dim; k += lanes) value_tile<N, 1>(tile, block, work, query, span, k);
+  if (k == tile.head_dim) return;
+  for (std::int64_t n = 0; n < N; ++n) value_rest(tile, block, work, query + n, span, k);
+}
+
+template <std::int64_t N>
+HWY_INLINE void attend_queries(const AttentionTile& tile, const KeyBlock& block, const Work& work,
+                               std::int64_t query) {
+  const Span span = visible(tile, block, query, N);
+  if (span.empty()) return;
+  score_queries<N>(tile, work, query, span);
+  for (std::int64_t n = 0; n < N; ++n) weigh(tile, block, work, query + n, span);
+  value_queries<N>(tile, block, work, query, span);
+}
+
+void Attend(const AttentionTile& tile, const KeyBlock& block) {
+  float* const packed = tile.scratch;
+  float* const scores = packed + kBlockKeys * tile.head_dim;
+  float* const keep = scores + kBlockKeys * tile.num_queries;
+  const Work work = {block.begin / kGroupKeys * kGroupKeys, packed, scores, keep, keep + tile.num_queries};
+  pack_keys(tile, block, work);
+  std::int64_t query = 0;
+  for (; query + kQueries <= tile.num_queries; query += kQueries)
+    attend_queries<kQueries>(tile, block, work, query);
+  for (; query < tile.num_queries; ++query) attend_queries<1>(tile, block, work, query);
 }
 
 }  // namespace inkstone::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include <hwy/targets.h>
-
 namespace inkstone::cpu {
 
 HWY_EXPORT(Attend);
-void attend(const AttentionBlock& block) { HWY_DYNAMIC_DISPATCH(Attend)(block); }
+void attend(const AttentionTile& tile, const KeyBlock& block) { HWY_DYNAMIC_DISPATCH(Attend)(tile, block); }
 
 }  // namespace inkstone::cpu
 #endif

@@ -13,6 +13,9 @@ namespace {
 // core.
 constexpr std::int64_t kWorthSharing = 200'000;
 
+// Rows of weights that one thread takes at a time, at least: the height of a panel.
+constexpr std::int64_t kUnitRows = 32;
+
 void expect_floats(const TensorView& view) {
   INK_CHECK(view.type == ScalarType::kF32, "the CPU backend computes on f32 activations");
 }
@@ -27,22 +30,73 @@ float* CpuBackend::grown(std::vector<float>& memory, std::int64_t floats) {
   return memory.data();
 }
 
-void CpuBackend::run_product(const Product& product) {
-  const MatrixBank& weight = *product.weight;
-  const std::int64_t work = weight.rows * weight.columns * product.num_rows;
-  // Shares are multiples of 32 rows, the height of a panel; eight shares a thread even out.
-  const std::int64_t even = (weight.rows / (8 * pool_.num_threads()) + 31) / 32 * 32;
-  const std::int64_t grain = work < kWorthSharing ? weight.rows : std::max<std::int64_t>(32, even);
-  pool_.parallel_for_worker(weight.rows, grain, [&](int worker, std::int64_t begin, std::int64_t end) {
-    cpu::product({.weight = WeightRows::of(weight, product.bank),
-                  .begin = begin,
-                  .end = end,
-                  .x = product.x,
-                  .x_stride = product.x_stride,
-                  .num_rows = product.num_rows,
-                  .out = product.out,
-                  .out_stride = product.out_stride,
-                  .scratch = &scratch_[static_cast<std::size_t>(worker)].product});
+// Inputs of NVFP4 weights in the order of their kernels; neighbours with the same input share it.
+void CpuBackend::arrange_inputs() {
+  std::int64_t floats = 0;
+  for (const Product& product : products_)
+    floats += product.num_rows * arranged_columns(product.weight->columns);
+  float* to = grown(arranged_, floats);
+  const float* source = nullptr;
+  const float* arranged = nullptr;
+  for (Product& product : products_) {
+    if (!product.weight->quantised()) continue;
+    const std::int64_t stride = arranged_columns(product.weight->columns);
+    if (product.x != source) {
+      source = product.x;
+      arranged = to;
+      pool_.parallel_for(product.num_rows, 16, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t t = begin; t < end; ++t)
+          arrange(product.x + t * product.x_stride, product.weight->columns, to + t * stride);
+      });
+      to += product.num_rows * stride;
+    }
+    product.x = arranged;
+    product.x_stride = stride;
+  }
+}
+
+// Rows [begin, end) of the weight and of its partner.
+void CpuBackend::run_part(const Product& product, std::int64_t begin, std::int64_t end,
+                          Scratch& scratch) const {
+  ProductArgs args = {.weight = WeightRows::of(*product.weight, product.bank),
+                      .begin = begin,
+                      .end = end,
+                      .x = product.x,
+                      .x_stride = product.x_stride,
+                      .num_rows = product.num_rows,
+                      .out = product.out,
+                      .out_stride = product.out_stride,
+                      .scratch = &scratch.product};
+  cpu::product(args);
+  if (product.partner == nullptr) return;
+  args.weight = WeightRows::of(*product.partner, product.bank);
+  args.out = product.partner_out;
+  cpu::product(args);
+}
+
+void CpuBackend::run_products() {
+  arrange_inputs();
+  first_unit_.clear();
+  std::int64_t units = 0;
+  std::int64_t work = 0;
+  for (const Product& product : products_) {
+    first_unit_.push_back(units);
+    units += (product.weight->rows + kUnitRows - 1) / kUnitRows;
+    work += product.weight->rows * product.weight->columns * product.num_rows;
+  }
+  // Eight shares a thread even out.
+  const std::int64_t grain =
+      work < kWorthSharing ? units : std::max<std::int64_t>(1, units / (8 * pool_.num_threads()));
+  pool_.parallel_for_worker(units, grain, [&](int worker, std::int64_t begin, std::int64_t end) {
+    auto index = static_cast<std::size_t>(std::upper_bound(first_unit_.begin(), first_unit_.end(), begin) -
+                                          first_unit_.begin() - 1);
+    for (std::int64_t unit = begin; unit < end; ++index) {
+      const Product& product = products_[index];
+      const std::int64_t from = (unit - first_unit_[index]) * kUnitRows;
+      const std::int64_t to = std::min(product.weight->rows, (end - first_unit_[index]) * kUnitRows);
+      run_part(product, from, to, scratch_[static_cast<std::size_t>(worker)]);
+      unit = first_unit_[index] + (to + kUnitRows - 1) / kUnitRows;
+    }
   });
 }
 
@@ -67,10 +121,13 @@ void CpuBackend::linear(const ops::LinearArgs& args, ops::Stream&) {
   expect_floats(args.x);
   expect_floats(args.out);
   float* out = args.out.as<float>();
+  products_.clear();
   for (const MatrixBank& weight : args.weights) {
-    run_product({&weight, 0, args.x.as<float>(), args.x.row_stride, args.x.rows(), out, args.out.row_stride});
+    products_.push_back({&weight, 0, args.x.as<float>(), args.x.row_stride, args.x.rows(), out,
+                         args.out.row_stride, nullptr, nullptr});
     out += weight.rows;
   }
+  run_products();
   const float scale = args.out_scale.empty() ? 1.0F : host::scalar(args.out_scale);
   if (args.alpha == 1.0F && scale == 1.0F) return;
   for (std::int64_t t = 0; t < args.out.rows(); ++t) {
@@ -86,8 +143,10 @@ void CpuBackend::gated_linear(const ops::GatedLinearArgs& args, ops::Stream&) {
   const std::int64_t num_rows = args.x.rows();
   float* gate = grown(gate_, num_rows * width);
   float* up = grown(up_, num_rows * width);
-  run_product({&args.weight.gate, 0, args.x.as<float>(), args.x.row_stride, num_rows, gate, width});
-  run_product({&args.weight.up, 0, args.x.as<float>(), args.x.row_stride, num_rows, up, width});
+  products_.clear();
+  products_.push_back({&args.weight.gate, 0, args.x.as<float>(), args.x.row_stride, num_rows, gate, width,
+                       &args.weight.up, up});
+  run_products();
   pool_.parallel_for(num_rows, 16, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) {
       swiglu(gate + t * width, up + t * width, 1.0F, width, args.out.row<float>(t));

@@ -30,8 +30,10 @@ class CpuBackend final : public host::HostBackend {
     std::vector<float> product;
     std::vector<float> floats;
     std::vector<const float*> pointers;
+    std::vector<std::int64_t> positions;
   };
-  // One product spread over the threads; out[t * out_stride + n], bank `bank` of the weight.
+  // out[t * out_stride + n] = w_n . x_t with bank `bank` of the weight; with `partner` also partner_out, row
+  // by row beside it: gate and up rows may alternate in memory.
   struct Product {
     const MatrixBank* weight = nullptr;
     std::int64_t bank = 0;
@@ -40,23 +42,57 @@ class CpuBackend final : public host::HostBackend {
     std::int64_t num_rows = 0;
     float* out = nullptr;
     std::int64_t out_stride = 0;
+    const MatrixBank* partner = nullptr;  // as large as the weight, of the same type
+    float* partner_out = nullptr;
+  };
+  // Experts that are computed together: [first, last) of those in use, their rows from `begin` on.
+  struct ExpertGroup {
+    std::size_t first = 0;
+    std::size_t last = 0;
+    std::int64_t begin = 0;
+    std::int64_t num_rows = 0;
+  };
+  // Rows of one sequence that share a tile of attention.
+  struct RowTile {
+    std::int64_t sequence;
+    std::int64_t row;
+    std::int64_t count;
   };
 
-  void run_product(const Product& product);
-  void run_expert(const ops::MoeArgs& args, std::int64_t slot_bank, bool routed,
-                  const std::vector<std::int64_t>& pairs);
-  void attend_row(const ops::AttentionArgs& args, std::int64_t row, std::int64_t kv_head,
-                  Scratch& scratch) const;
+  // products_, which do not depend on each other, spread over the threads together.
+  void run_products();
+  void run_part(const Product& product, std::int64_t begin, std::int64_t end, Scratch& scratch) const;
+  void arrange_inputs();
+  void sort_by_expert(const ops::MoeArgs& args);
+  void run_experts(const ops::MoeArgs& args, const ExpertGroup& group);
+  const float* gather_inputs(const ops::MoeArgs& args, const ExpertGroup& group);
+  void attend_tile(const ops::AttentionArgs& args, const RowTile& tile, std::int64_t kv_head,
+                   Scratch& scratch) const;
+  void widen_relative(const TensorView& rel_proj);
   // A buffer of the backend that later calls use again.
   static float* grown(std::vector<float>& memory, std::int64_t floats);
 
   std::vector<Scratch> scratch_;  // by worker
   std::vector<float> gate_;
   std::vector<float> up_;
+  std::vector<float> hidden_;
   std::vector<float> gathered_;
+  std::vector<float> arranged_;
   std::vector<float> outputs_;
-  std::vector<float> relative_;  // [d_rel, R] widened
-  std::vector<std::vector<std::int64_t>> pairs_of_expert_;
+  std::vector<float> relative_;  // [d_rel, R] widened, padded and reversed
+  std::vector<Product> products_;
+  std::vector<std::int64_t> first_unit_;  // of each product
+  std::vector<RowTile> tiles_;
+  // A pair is a row and a place among the experts of that row: row * slots + place. Sorted by expert.
+  struct ExpertRows {
+    std::int64_t expert;  // routed ones first
+    std::int64_t begin;   // in sorted_pairs_
+    std::int64_t count;
+  };
+  std::vector<ExpertRows> experts_in_use_;
+  std::vector<std::int64_t> expert_counts_;
+  std::vector<std::int64_t> sorted_pairs_;
+  std::vector<std::int64_t> place_of_pair_;  // the inverse
 };
 
 }  // namespace inkstone::cpu

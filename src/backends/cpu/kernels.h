@@ -38,7 +38,7 @@ struct ProductArgs {
   WeightRows weight;
   std::int64_t begin = 0;
   std::int64_t end = 0;
-  const float* x = nullptr;
+  const float* x = nullptr;  // laid out by `arrange` for an NVFP4 weight
   std::int64_t x_stride = 0;
   std::int64_t num_rows = 0;
   float* out = nullptr;
@@ -50,6 +50,12 @@ struct ProductArgs {
 // folded at the end: the bits of an output depend on its row of x and its row of weights alone, for one row
 // or for a thousand.
 void product(const ProductArgs& args);
+
+// Activations for an NVFP4 weight are laid out in the order in which its codes are cheapest to widen;
+// `columns` is a multiple of 16, as in every NVFP4 weight. `out` takes arranged_columns(columns) floats, the
+// tail zeros.
+constexpr std::int64_t arranged_columns(std::int64_t columns) { return (columns + 127) / 128 * 128; }
+void arrange(const float* x, std::int64_t columns, float* out);
 
 // x[i] = x[i] / sqrt(mean(x^2) + eps) * weight[i]
 void rms_norm(const float* x, const BFloat16* weight, float eps, std::int64_t size, float* out);
@@ -70,24 +76,49 @@ void swiglu(const float* gate, const float* up, float factor, std::int64_t size,
 // out[i] += factor * x[i]
 void add_scaled(const float* x, float factor, std::int64_t size, float* out);
 
-// Queries of one row that share a key head, over keys [first, last] of one block.
-struct AttentionBlock {
-  const float* q = nullptr;  // [heads] x head_dim, times scale
-  std::int64_t heads = 0;
+// Keys are taken in blocks that begin at multiples of this position, whatever the chunk, and lanes belong to
+// positions modulo 16: the bits of a row do not depend on the rows beside it.
+inline constexpr std::int64_t kBlockKeys = 256;
+inline constexpr std::int64_t kGroupKeys = 16;
+// Zeros before and behind each row of the relative projection, so that whole vectors may be read at both
+// ends.
+inline constexpr std::int64_t kRelativePadding = 16;
+
+// Queries of neighbouring rows that share a key head, and what has been summed up for them so far.
+struct AttentionTile {
+  std::int64_t num_queries = 0;
   std::int64_t head_dim = 0;
-  const float* const* keys = nullptr;    // [num_keys] rows of this key head
-  const float* const* values = nullptr;  // [num_keys]
-  std::int64_t num_keys = 0;
-  // bias[h * bias_stride + i] is added to the score of key i for i >= bias_begin.
-  const float* bias = nullptr;
-  std::int64_t bias_stride = 0;
-  std::int64_t bias_begin = 0;
-  float* scores = nullptr;   // [heads][num_keys] scratch
-  float* out = nullptr;      // [heads][head_dim], sum of exp(score - largest) * value
-  float* largest = nullptr;  // [heads]
-  float* sum = nullptr;      // [heads] of exp(score - largest)
+  const float* q = nullptr;                // [num_queries][head_dim], times scale
+  const std::int64_t* position = nullptr;  // [num_queries]
+  std::int64_t window = 0;                 // visible keys, self included; 0 = all
+  const float* const* rel = nullptr;       // [num_queries] features
+  std::int64_t d_rel = 0;
+  // relative[m * relative_stride + extent - 1 - distance]: grows with the key.
+  const float* relative = nullptr;
+  std::int64_t relative_stride = 0;
+  std::int64_t extent = 0;
+  float* out = nullptr;      // [num_queries][head_dim]: sum of exp(score - largest) * value; zeros at first
+  float* largest = nullptr;  // [num_queries]; kNoScore at first
+  float* sum = nullptr;      // [num_queries] of exp(score - largest); zeros at first
+  float* scratch = nullptr;  // attention_scratch_floats()
+
+  [[nodiscard]] std::int64_t first_key(std::int64_t query) const {
+    return window == 0 || position[query] < window ? 0 : position[query] - window + 1;
+  }
 };
-void attend(const AttentionBlock& block);
+inline constexpr float kNoScore = -1e30F;
+constexpr std::int64_t attention_scratch_floats(std::int64_t num_queries, std::int64_t head_dim) {
+  return kBlockKeys * (head_dim + num_queries) + 2 * num_queries;
+}
+
+// Keys and values at positions [begin, end) within one block.
+struct KeyBlock {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  const float* const* keys = nullptr;  // [end - begin] rows of this key head
+  const float* const* values = nullptr;
+};
+void attend(const AttentionTile& tile, const KeyBlock& block);
 
 // Reads every byte and returns the exclusive or of all its 4-byte words: what the machine's memory gives, for
 // benches. `bytes` is a multiple of 1024.

@@ -9,55 +9,119 @@
 namespace inkstone::cpu {
 namespace {
 
-// A row and its place among the experts of that row, as row * slots + place.
-struct Pair {
-  std::int64_t row;
-  std::int64_t place;
-};
-Pair split(std::int64_t pair, std::int64_t slots) { return {pair / slots, pair % slots}; }
+// Rows of all experts of a group together: what lies between the products of a group stays in the caches.
+constexpr std::int64_t kGroupRows = 128;
+
+bool is_padding(const ops::MoeArgs& args, std::int64_t row) {
+  return args.experts.shape[1] > 0 && args.experts.row<std::int32_t>(row)[0] < 0;
+}
+
+// The expert at a place of a row, shared ones behind the routed ones.
+std::int64_t expert_at(const ops::MoeArgs& args, std::int64_t row, std::int64_t place) {
+  const std::int64_t chosen = args.experts.shape[1];
+  return place < chosen ? args.experts.row<std::int32_t>(row)[place] : args.routed_w2.banks + place - chosen;
+}
+
+void round_rows(const ops::MoeArgs& args, const MatrixBank& weight, float* rows, std::int64_t num_rows) {
+  if (!args.nvfp4_activations || !weight.quantised()) return;
+  INK_CHECK(weight.input_amax != nullptr, "a quantised weight carries its input's amax");
+  for (std::int64_t i = 0; i < num_rows; ++i) {
+    const std::span<float> row(rows + i * weight.columns, static_cast<std::size_t>(weight.columns));
+    host::round_nvfp4_row(row, to_float(*weight.input_amax), row);
+  }
+}
 
 }  // namespace
 
-// One expert over all rows that chose it, read once: gather, two products, activation, down projection.
-// Results go to outputs_ by pair, unweighted for shared experts (their factor is in the activation).
-void CpuBackend::run_expert(const ops::MoeArgs& args, std::int64_t bank, bool routed,
-                            const std::vector<std::int64_t>& pairs) {
-  const GatedMatrix& w13 = routed ? args.routed_w13 : args.shared_w13;
-  const MatrixBank& w2 = routed ? args.routed_w2 : args.shared_w2;
+// Pairs in the order of their experts, by counting.
+void CpuBackend::sort_by_expert(const ops::MoeArgs& args) {
   const std::int64_t slots = args.weights.shape[1];
-  const std::int64_t width = args.x.shape[1];
-  const std::int64_t hidden = w2.columns;
-  const auto num_rows = static_cast<std::int64_t>(pairs.size());
-  float* x = grown(gathered_, num_rows * (width + hidden));
-  float* h = x + num_rows * width;
-  float* gate = grown(gate_, num_rows * hidden);
-  float* up = grown(up_, num_rows * hidden);
-  for (std::int64_t i = 0; i < num_rows; ++i) {
-    const Pair pair = split(pairs[static_cast<std::size_t>(i)], slots);
-    std::memcpy(x + i * width, args.x.row<float>(pair.row), static_cast<std::size_t>(width) * sizeof(float));
-  }
-  const auto round = [&](const MatrixBank& weight, float* rows, std::int64_t columns) {
-    if (!args.nvfp4_activations || !weight.quantised()) return;
-    INK_CHECK(weight.input_amax != nullptr, "a quantised weight carries its input's amax");
-    for (std::int64_t i = 0; i < num_rows; ++i) {
-      const std::span<float> row(rows + i * columns, static_cast<std::size_t>(columns));
-      host::round_nvfp4_row(row, to_float(*weight.input_amax), row);
+  const std::int64_t num_experts = args.routed_w2.banks + slots - args.experts.shape[1];
+  expert_counts_.assign(static_cast<std::size_t>(num_experts), 0);
+  sorted_pairs_.resize(static_cast<std::size_t>(args.x.rows() * slots));
+  place_of_pair_.resize(sorted_pairs_.size());
+  experts_in_use_.clear();
+  const auto for_pairs = [&](const auto& body) {
+    for (std::int64_t row = 0; row < args.x.rows(); ++row) {
+      for (std::int64_t place = 0; !is_padding(args, row) && place < slots; ++place)
+        body(static_cast<std::size_t>(expert_at(args, row, place)), row * slots + place);
     }
   };
-  round(w13.gate, x, width);
-  run_product({&w13.gate, bank, x, width, num_rows, gate, hidden});
-  run_product({&w13.up, bank, x, width, num_rows, up, hidden});
-  for (std::int64_t i = 0; i < num_rows; ++i) {
-    const Pair pair = split(pairs[static_cast<std::size_t>(i)], slots);
-    const float factor = routed ? 1.0F : args.weights.row<float>(pair.row)[pair.place];
-    swiglu(gate + i * hidden, up + i * hidden, factor, hidden, h + i * hidden);
+  for_pairs([&](std::size_t expert, std::int64_t) { ++expert_counts_[expert]; });
+  std::int64_t begin = 0;
+  for (std::size_t expert = 0; expert < expert_counts_.size(); ++expert) {
+    const std::int64_t count = expert_counts_[expert];
+    if (count > 0) experts_in_use_.push_back({static_cast<std::int64_t>(expert), begin, count});
+    expert_counts_[expert] = begin;
+    begin += count;
   }
-  round(w2, h, hidden);
-  run_product({&w2, bank, h, hidden, num_rows, x, width});
-  for (std::int64_t i = 0; i < num_rows; ++i) {
-    std::memcpy(outputs_.data() + pairs[static_cast<std::size_t>(i)] * width, x + i * width,
-                static_cast<std::size_t>(width) * sizeof(float));
+  for_pairs([&](std::size_t expert, std::int64_t pair) {
+    const std::int64_t place = expert_counts_[expert]++;
+    sorted_pairs_[static_cast<std::size_t>(place)] = pair;
+    place_of_pair_[static_cast<std::size_t>(pair)] = place;
+  });
+}
+
+// Input rows of the group's pairs, in their order.
+const float* CpuBackend::gather_inputs(const ops::MoeArgs& args, const ExpertGroup& group) {
+  const std::int64_t slots = args.weights.shape[1];
+  const std::int64_t width = args.x.shape[1];
+  float* const x = grown(gathered_, group.num_rows * width);
+  for (std::int64_t i = 0; i < group.num_rows; ++i) {
+    const std::int64_t row = sorted_pairs_[static_cast<std::size_t>(group.begin + i)] / slots;
+    std::memcpy(x + i * width, args.x.row<float>(row), static_cast<std::size_t>(width) * sizeof(float));
   }
+  for (std::size_t e = group.first; e < group.last; ++e) {
+    const ExpertRows& rows = experts_in_use_[e];
+    const GatedMatrix& w13 = rows.expert < args.routed_w2.banks ? args.routed_w13 : args.shared_w13;
+    round_rows(args, w13.gate, x + (rows.begin - group.begin) * width, rows.count);
+  }
+  return x;
+}
+
+// Gate and up products of all experts of the group, activations, then their down products into outputs_. Each
+// weight is read once. The factor of shared experts is in the activation, that of routed ones comes later.
+void CpuBackend::run_experts(const ops::MoeArgs& args, const ExpertGroup& group) {
+  const std::int64_t slots = args.weights.shape[1];
+  const std::int64_t width = args.x.shape[1];
+  const std::int64_t hidden = args.routed_w2.columns;
+  const std::int64_t num_routed = args.routed_w2.banks;
+  const bool one_row = args.x.rows() == 1 && !args.nvfp4_activations;
+  const float* const x = one_row ? args.x.as<float>() : gather_inputs(args, group);
+  float* const gate = grown(gate_, group.num_rows * hidden);
+  float* const up = grown(up_, group.num_rows * hidden);
+  float* const h = grown(hidden_, group.num_rows * hidden);
+
+  products_.clear();
+  for (std::size_t e = group.first; e < group.last; ++e) {
+    const ExpertRows& rows = experts_in_use_[e];
+    const bool routed = rows.expert < num_routed;
+    const GatedMatrix& w13 = routed ? args.routed_w13 : args.shared_w13;
+    const std::int64_t at = rows.begin - group.begin;
+    products_.push_back({&w13.gate, routed ? rows.expert : rows.expert - num_routed,
+                         one_row ? x : x + at * width, width, rows.count, gate + at * hidden, hidden, &w13.up,
+                         up + at * hidden});
+  }
+  run_products();
+  pool_.parallel_for(group.num_rows, 16, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t pair = sorted_pairs_[static_cast<std::size_t>(group.begin + i)];
+      const bool routed = pair % slots < args.experts.shape[1];
+      const float factor = routed ? 1.0F : args.weights.row<float>(pair / slots)[pair % slots];
+      swiglu(gate + i * hidden, up + i * hidden, factor, hidden, h + i * hidden);
+    }
+  });
+  products_.clear();
+  for (std::size_t e = group.first; e < group.last; ++e) {
+    const ExpertRows& rows = experts_in_use_[e];
+    const bool routed = rows.expert < num_routed;
+    const MatrixBank& w2 = routed ? args.routed_w2 : args.shared_w2;
+    float* const in = h + (rows.begin - group.begin) * hidden;
+    round_rows(args, w2, in, rows.count);
+    products_.push_back({&w2, routed ? rows.expert : rows.expert - num_routed, in, hidden, rows.count,
+                         outputs_.data() + rows.begin * width, width, nullptr, nullptr});
+  }
+  run_products();
 }
 
 void CpuBackend::moe(const ops::MoeArgs& args, ops::Stream&) {
@@ -66,33 +130,25 @@ void CpuBackend::moe(const ops::MoeArgs& args, ops::Stream&) {
   const std::int64_t chosen = args.experts.shape[1];
   const std::int64_t slots = args.weights.shape[1];
   const std::int64_t width = args.x.shape[1];
-  const std::int64_t num_routed = args.routed_w2.banks;
   grown(outputs_, args.x.rows() * slots * width);
-  pairs_of_expert_.resize(static_cast<std::size_t>(num_routed + slots - chosen));
-  for (auto& pairs : pairs_of_expert_) pairs.clear();
-  const auto padding = [&](std::int64_t t) { return chosen > 0 && args.experts.row<std::int32_t>(t)[0] < 0; };
-  for (std::int64_t t = 0; t < args.x.rows(); ++t) {
-    if (padding(t)) continue;
-    for (std::int64_t i = 0; i < slots; ++i) {
-      const std::int64_t expert = i < chosen ? args.experts.row<std::int32_t>(t)[i] : num_routed + i - chosen;
-      pairs_of_expert_[static_cast<std::size_t>(expert)].push_back(t * slots + i);
-    }
-  }
-  for (std::size_t e = 0; e < pairs_of_expert_.size(); ++e) {
-    const auto expert = static_cast<std::int64_t>(e);
-    const bool routed = expert < num_routed;
-    if (!pairs_of_expert_[e].empty())
-      run_expert(args, routed ? expert : expert - num_routed, routed, pairs_of_expert_[e]);
+  sort_by_expert(args);
+  for (ExpertGroup group; group.last < experts_in_use_.size();) {
+    group = {group.last, group.last, experts_in_use_[group.last].begin, 0};
+    do {
+      group.num_rows += experts_in_use_[group.last++].count;
+    } while (group.last < experts_in_use_.size() &&
+             group.num_rows + experts_in_use_[group.last].count <= kGroupRows);
+    run_experts(args, group);
   }
   // In the order of the row's experts, whatever the order they were computed in.
   pool_.parallel_for(args.x.rows(), 16, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) {
       float* out = args.out.row<float>(t);
       std::fill_n(out, width, 0.0F);
-      if (padding(t)) continue;
-      for (std::int64_t i = 0; i < slots; ++i) {
-        const float factor = i < chosen ? args.weights.row<float>(t)[i] : 1.0F;
-        add_scaled(outputs_.data() + (t * slots + i) * width, factor, width, out);
+      for (std::int64_t i = 0; !is_padding(args, t) && i < slots; ++i) {
+        const std::int64_t place = place_of_pair_[static_cast<std::size_t>(t * slots + i)];
+        add_scaled(outputs_.data() + place * width, i < chosen ? args.weights.row<float>(t)[i] : 1.0F, width,
+                   out);
       }
     }
   });

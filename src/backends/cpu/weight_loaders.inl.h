@@ -64,75 +64,104 @@ struct Bf16Loader {
   }
 };
 
-// E4M3 codes to floats, and E2M1 codes: small enough to stay in the first-level cache.
-inline const float* e4m3_table() {
-  static const auto table = [] {
-    std::array<float, 256> values{};
-    for (int code = 0; code < 256; ++code)
-      values[static_cast<std::size_t>(code)] = e4m3_to_float(static_cast<std::uint8_t>(code));
-    return values;
-  }();
-  return table.data();
-}
 HWY_ALIGN inline constexpr float kE2m1[16] = {0.0F,  0.5F,  1.0F,  1.5F,  2.0F,  3.0F,  4.0F,  6.0F,
                                               -0.0F, -0.5F, -1.0F, -1.5F, -2.0F, -3.0F, -4.0F, -6.0F};
 
+// NVFP4 in blocks of one vector of words, eight codes each: vector j of a block holds code j of every word,
+// so lane i has column 8 i + j. That order costs one shift and one table look-up a vector, and all eight
+// vectors of a block share their scales. Activations are laid out alike (`arrange`), and the last block is
+// filled up with zeros. Weights come without the bank's factor: E2M1 * E4M3 is exact in a float.
 struct Nvfp4Loader {
+  static constexpr std::int64_t kCodesPerWord = 8;
+  using U = hn::RebindToUnsigned<D>;
+
   struct Row {
     const std::uint8_t* codes;
     const std::uint8_t* scales;
-    const float* e4m3;
-    float scale2;
+  };
+  struct Block {
+    hn::Vec<U> words;
+    hn::Vec<D> scales;
 
-    // Columns k .. k + lanes - 1 lie in one group of 16, since lanes divide 16 and k is a multiple of lanes.
-    HWY_INLINE hn::Vec<D> load(D d, std::int64_t k) const {
-      const auto scale = hn::Set(d, e4m3[scales[k / MatrixBank::kColumnsPerScale]] * scale2);
-      return hn::Mul(values(d, codes, k), scale);
-    }
-    // Rows are whole groups (the loader checks it), so a vector is never cut.
-    HWY_INLINE hn::Vec<D> load_partial(D d, std::int64_t k, std::int64_t) const { return load(d, k); }
-
-    // Lane i gets the value of nibble first + i.
-    static HWY_INLINE hn::Vec<D> values(D d, const std::uint8_t* nibbles, std::int64_t first) {
-      const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-      if (lanes < 8) {
-        HWY_ALIGN float few[16];
-        for (std::int64_t i = 0; i < lanes; ++i) {
-          few[i] = kE2m1[(nibbles[(first + i) / 2] >> (4 * ((first + i) % 2))) & 15];
-        }
-        return hn::Load(d, few);
-      }
-      // Byte i of the doubled bytes holds nibble i in its low half when i is even, in its high half when odd.
-      const hn::RebindToUnsigned<D> du;
-      const hn::Rebind<std::uint8_t, D> d8;
-      const hn::Rebind<std::uint16_t, hn::Half<D>> d16;
-      const auto packed =
-          hn::PromoteTo(d16, hn::LoadU(hn::Rebind<std::uint8_t, hn::Half<D>>(), nibbles + first / 2));
-      const auto doubled = hn::BitCast(d8, hn::Or(packed, hn::ShiftLeft<8>(packed)));
-      const auto odd = hn::And(hn::Iota(du, 0), hn::Set(du, 1));
-      return lookup(d, hn::And(hn::Shr(hn::PromoteTo(du, doubled), hn::ShiftLeft<2>(odd)), hn::Set(du, 15)));
-    }
-
-    static HWY_INLINE hn::Vec<D> lookup(D d, hn::Vec<hn::RebindToUnsigned<D>> code) {
-      const hn::RebindToUnsigned<D> du;
-      if (hn::Lanes(d) == 16) {
-        return hn::TableLookupLanes(hn::Load(d, kE2m1), hn::IndicesFromVec(d, code));
-      }
-      // Eight lanes hold the magnitudes; the sign is bit 3.
-      const auto magnitude =
-          hn::TableLookupLanes(hn::Load(d, kE2m1), hn::IndicesFromVec(d, hn::And(code, hn::Set(du, 7))));
-      const auto sign = hn::ShiftLeft<28>(hn::And(code, hn::Set(du, 8)));
-      return hn::Or(magnitude, hn::BitCast(d, sign));
+    // The next vector of weights.
+    HWY_INLINE hn::Vec<D> next() {
+      const auto weights = hn::Mul(values(words), scales);
+      words = hn::ShiftRight<4>(words);
+      return weights;
     }
   };
+
+  static HWY_INLINE Block load(const std::uint8_t* codes, const std::uint8_t* scales) {
+    return {hn::LoadU(U(), reinterpret_cast<const std::uint32_t*>(codes)), widened(scales)};
+  }
+  // A block of which only `words` words exist.
+  static HWY_INLINE Block load_partial(const std::uint8_t* codes, const std::uint8_t* scales,
+                                       std::int64_t words) {
+    HWY_ALIGN std::uint8_t padded[64] = {};
+    std::uint8_t padded_scales[8] = {};
+    std::memcpy(padded, codes, static_cast<std::size_t>(4 * words));
+    std::memcpy(padded_scales, scales, static_cast<std::size_t>(words / 2));
+    return load(padded, padded_scales);
+  }
+
+  // Values of the lowest four bits of each word.
+  static HWY_INLINE hn::Vec<D> values(hn::Vec<U> words) {
+    const D d;
+    const U du;
+    const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+    if (lanes == 16)
+      return hn::TableLookupLanes(hn::Load(d, kE2m1), hn::IndicesFromVec(d, low_bits(words, 15)));
+    if (lanes == 8) {
+      // Eight lanes hold the magnitudes; the sign is bit 3.
+      const auto magnitude =
+          hn::TableLookupLanes(hn::Load(d, kE2m1), hn::IndicesFromVec(d, low_bits(words, 7)));
+      const auto sign = hn::And(hn::ShiftLeft<28>(words), hn::Set(du, 0x80000000U));
+      return hn::Or(magnitude, hn::BitCast(d, sign));
+    }
+    HWY_ALIGN std::uint32_t all[16];
+    HWY_ALIGN float few[16];
+    hn::Store(words, du, all);
+    for (std::int64_t i = 0; i < lanes; ++i) few[i] = kE2m1[all[i] & 15];
+    return hn::Load(d, few);
+  }
+
   const std::byte* data;
   std::int64_t stride_bytes;
-  const std::uint8_t* scales;
+  const std::uint8_t* scale_data;
   std::int64_t scale_stride_bytes;
-  float scale2;
   HWY_INLINE Row row(std::int64_t n) const {
-    return {reinterpret_cast<const std::uint8_t*>(data + n * stride_bytes), scales + n * scale_stride_bytes,
-            e4m3_table(), scale2};
+    return {reinterpret_cast<const std::uint8_t*>(data + n * stride_bytes),
+            scale_data + n * scale_stride_bytes};
+  }
+
+ private:
+  // The look-ups read no other bits; only the checks of debug builds mind them.
+  static HWY_INLINE hn::Vec<U> low_bits(hn::Vec<U> words, std::uint32_t mask) {
+#if HWY_IS_DEBUG_BUILD
+    return hn::And(words, hn::Set(U(), mask));
+#else
+    (void)mask;
+    return words;
+#endif
+  }
+  // E4M3 scales of a block, each for the two words of its 16 columns.
+  static HWY_INLINE hn::Vec<D> widened(const std::uint8_t* scales) {
+    const D d;
+    const U du;
+    const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+    if (lanes < 8) {
+      HWY_ALIGN float few[16];
+      for (std::int64_t i = 0; i < lanes; ++i) few[i] = e4m3_to_float(scales[i / 2]);
+      return hn::Load(d, few);
+    }
+    const hn::Rebind<std::uint8_t, D> d8;
+    const hn::Rebind<std::uint16_t, hn::Half<D>> d16;
+    const auto pairs = hn::PromoteTo(d16, hn::LoadU(hn::Rebind<std::uint8_t, hn::Half<D>>(), scales));
+    const auto codes = hn::PromoteTo(du, hn::BitCast(d8, hn::Or(pairs, hn::ShiftLeft<8>(pairs))));
+    // Exponent and fraction to their places in a float, then the difference of the two biases.
+    const auto magnitude = hn::ShiftLeft<20>(hn::And(codes, hn::Set(du, 0x7f)));
+    const auto sign = hn::ShiftLeft<24>(hn::And(codes, hn::Set(du, 0x80)));
+    return hn::Mul(hn::BitCast(d, hn::Or(magnitude, sign)), hn::Set(d, 0x1p120F));
   }
 };
 
