@@ -129,7 +129,8 @@ class Generate(ProgramTest):
 
     def test_what_does_not_exist_yet_is_refused(self):
         self.refuse(["generate", "--ids", "1", "--tensor-parallel", "2"], "--tensor-parallel")
-        self.refuse(["bench"], "no command 'bench'")
+        self.refuse(["bench"], "WHAT is required")
+        self.refuse(["bench", "dreams"], "dreams")
 
 
 class Chat(ProgramTest):
