@@ -271,6 +271,30 @@ void add_doctor(CLI::App& app, Chosen& chosen) {
   add_tensor_parallel(*command);
 }
 
+// Options of eval under which it makes sets instead of running them.
+void add_set_makers(CLI::App& command, EvalOptions& options) {
+  command
+      .add_option("--needle", options.needle_lengths, "Make needle_LENGTH.jsonl for prompts such as 4k,1M")
+      ->delimiter(',')
+      ->type_name("LENGTHS");
+  command
+      .add_option("--depths", options.needle_depths,
+                  "Where the needles stand, in percent (default: every 25)")
+      ->delimiter(',')
+      ->type_name("PERCENT");
+  add_integer(command, "--count", options.needle_count, {1, 100000},
+              "Needles of a length and a depth (default: 1)");
+  add_integer(command, "--seed", options.seed, {0}, "Of the needles (default: 0)");
+  add_text(command, "--adapt", options.adapt, "Make a set of a suite's rows: bfcl, mmmu-pro, mmau or hle")
+      ->type_name("SUITE");
+  CLI::Option* from = add_text(command, "--from", options.from, "The suite's rows, JSON or JSON lines");
+  from->needs("--adapt")->type_name("FILE");
+  command.get_option("--adapt")->needs(from)->excludes("--needle");
+  add_text(command, "--answers", options.answers, "The suite's answers, where they lie apart (bfcl)")
+      ->needs("--adapt")
+      ->type_name("FILE");
+}
+
 void add_eval(CLI::App& app, Chosen& chosen) {
   const auto [command, options] = add_command<EvalOptions>(
       app, chosen, "eval", "Scores task sets, greedily; compares with a reference", eval);
@@ -286,6 +310,7 @@ void add_eval(CLI::App& app, Chosen& chosen) {
   add_integer(*command, "--max-tokens", options->max_tokens, {1, kMaxTokens}, "Of one answer (default: 150)");
   command->add_flag("!--no-prefix-reuse", options->reuse_prefixes, "Compute every prompt from its start");
   add_drafts(*command, options->drafts);
+  add_set_makers(*command, *options);
   add_tensor_parallel(*command);
 }
 

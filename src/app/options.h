@@ -135,6 +135,15 @@ struct EvalOptions {
   std::int64_t max_tokens = 150;       // of one answer
   bool reuse_prefixes = true;
   DraftOptions drafts;
+
+  // Either makes sets in the folder instead of running them.
+  std::vector<std::string> needle_lengths;                                  // of prompts, such as 4k
+  std::vector<std::string> needle_depths = {"0", "25", "50", "75", "100"};  // percent
+  std::int64_t needle_count = 1;                                            // items of a length and a depth
+  std::uint64_t seed = 0;
+  std::optional<std::string> adapt;  // a suite
+  std::string from;                  // its rows
+  std::string answers;               // and its answers, where they lie apart
 };
 
 struct DoctorOptions {

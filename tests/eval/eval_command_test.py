@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from program import ROOT, ProgramTest  # noqa: E402
 
 EVALS = os.path.join(ROOT, "tests", "data", "evals")
-TEXT_SETS = ("copying", "facts", "needle_1k", "reading", "reasoning", "tool_answers", "tool_calls")
+SETS = ("audio", "copying", "facts", "needle_1k", "reading", "reasoning", "tool_answers", "tool_calls", "vision")
 
 
 def items_of(name, count):
@@ -22,7 +22,7 @@ def items_of(name, count):
 
 
 class Eval(ProgramTest):
-    def make_sets(self, count, names=TEXT_SETS):
+    def make_sets(self, count, names=SETS):
         """Folder and summary of the first items of each set; needles are long: one."""
         sets = {name: items_of(name, 1 if name.startswith("needle") else count) for name in names}
         return self.write_sets(sets)
@@ -30,6 +30,9 @@ class Eval(ProgramTest):
     def write_sets(self, sets):
         summary = {}
         os.makedirs(self.path("sets"), exist_ok=True)
+        for media in ("images", "sounds"):
+            if not os.path.exists(self.path("sets/" + media)):
+                os.symlink(os.path.join(EVALS, media), self.path("sets/" + media))
         for name, items in sets.items():
             self.write(f"sets/{name}.jsonl", "".join(json.dumps(item) + "\n" for item in items))
             summary[name] = {"items": len(items),
@@ -39,22 +42,24 @@ class Eval(ProgramTest):
     def test_answers_every_item_as_the_reference_does(self):
         folder, summary = self.make_sets(4)
         report = self.document("eval", folder, "--compare", summary)
-        self.assertEqual([entry["name"] for entry in report["sets"]], list(TEXT_SETS))
+        self.assertEqual([entry["name"] for entry in report["sets"]], list(SETS))
         for entry in report["sets"]:
             self.assertEqual(entry["differences"], [], entry["name"])
             self.assertEqual(entry["compared"], entry["items"])
             self.assertEqual(entry["correct"], entry["reference_correct"])
             low, high = entry["interval_95"]
             self.assertTrue(low <= entry["accuracy"] <= high, entry)
-        self.assertEqual(report["total"]["items"], 25)
+        self.assertEqual(report["total"]["items"], 33)
         self.assertEqual(report["prefix_reuse"], True)
 
-    def test_answers_are_the_same_one_at_a_time_and_without_reuse(self):
+    def test_answers_are_the_same_one_at_a_time_without_reuse_and_with_drafts(self):
         folder, summary = self.make_sets(2)
-        lines = self.output("eval", folder, "reasoning", "tool_calls", "--compare", summary, "--requests", "1",
-                            "--no-prefix-reuse").splitlines()
-        self.assertEqual(len(lines), 4, lines)  # heading, two sets, all
-        self.assertTrue(all(line.endswith(" 0") for line in lines[1:]), lines)
+        for words in (("--requests", "1", "--no-prefix-reuse"), ("--requests", "100", "--speculate", "8"),
+                      ("--backend", "reference", "--speculate", "2", "--drafter", "lookup")):
+            lines = self.output("eval", folder, "reasoning", "tool_calls", "vision", "--compare", summary,
+                                *words).splitlines()
+            self.assertEqual(len(lines), 5, lines)  # heading, three sets, all
+            self.assertTrue(all(line.endswith(" 0") for line in lines[1:]), lines)
 
     def test_an_item_that_differs_is_named_and_fails_the_run(self):
         facts = items_of("facts", 2)
@@ -95,11 +100,50 @@ class Eval(ProgramTest):
         line = self.output("eval", folder).splitlines()[1]
         self.assertRegex(line, r"^facts +not run: facts-000 needs \d+ tokens, the model has a context of 32768$")
 
+    def test_a_checkpoint_without_towers_is_not_asked_about_media(self):
+        folder, _ = self.make_sets(1, names=("audio", "facts"))
+        model = self.change_config("deaf", audio_config=None)
+        lines = self.output("eval", folder, "--model", model).splitlines()
+        self.assertRegex(lines[1], "^audio +not run: audio-000: .*no tower")
+        self.assertRegex(lines[2], "^facts +1 ")
+
+    def test_needles_have_the_length_that_was_asked_for(self):
+        folder = self.path("needles")
+        made = self.document("eval", folder, "--needle", "150,1k", "--depths", "0,100", "--count", "2", "--seed", "7")
+        self.assertEqual([entry["items"] for entry in made["sets"]], [4, 4])
+        with open(os.path.join(folder, "needle_150.jsonl"), encoding="utf-8") as handle:
+            first = handle.read()
+        for line in first.splitlines():
+            item = json.loads(line)
+            rendered = self.document("render", stdin=json.dumps(item["request"]))
+            self.assertEqual(len(rendered["ids"]), 150)
+        report = self.document("eval", folder)
+        self.assertEqual(report["total"]["items"], 8)
+        self.assertEqual(report["total"]["correct"], 8)
+        self.document("eval", folder, "--needle", "150", "--depths", "0,100", "--count", "2", "--seed", "7")
+        with open(os.path.join(folder, "needle_150.jsonl"), encoding="utf-8") as handle:
+            self.assertEqual(handle.read(), first)
+
+    def test_a_suite_is_adapted_and_run(self):
+        self.write("exam.jsonl", json.dumps({"id": "e-1", "question": "What is the capital of China?", "image": "",
+                                             "answer": "The capital of China is Beijing", "answer_type": "exactMatch"})
+                   + "\n" + json.dumps({"id": "e-2", "question": "Why?"}) + "\n")
+        folder = self.path("suite")
+        lines = self.output("eval", folder, "--adapt", "hle", "--from", self.path("exam.jsonl")).splitlines()
+        self.assertEqual(lines[0], f"{folder}/exam.jsonl: 1 items, 1 rows left out")
+        self.assertEqual(lines[1], "e-2: answer is missing")
+        self.assertEqual(self.document("eval", folder)["total"]["items"], 1)
+
     def test_mistakes_are_refused(self):
         folder, _ = self.make_sets(1, names=("facts",))
         self.refuse(["eval", folder, "poems"], "no set 'poems'", "facts")
         self.refuse(["eval", self.path("none")], "none cannot be read")
         self.refuse(["eval", folder, "--requests", "0"], "--requests")
+        self.refuse(["eval", folder, "--needle", "1x"], "'1x' is no length")
+        self.refuse(["eval", folder, "--needle", "4"], "no text makes a prompt of 4 tokens")
+        self.refuse(["eval", folder, "--needle", "1k", "--depths", "101"], "--depths")
+        self.refuse(["eval", folder, "--adapt", "hle"], "--from")
+        self.refuse(["eval", folder, "--adapt", "mmlu", "--from", "x"], "no adapter 'mmlu'")
         self.write("sets/facts.jsonl", "{}\n")
         self.refuse(["eval", folder], "facts.jsonl:1.id")
 

@@ -11,6 +11,7 @@
 #include "app/commands/commands.h"
 #include "app/console.h"
 #include "app/eval/eval_engine.h"
+#include "app/eval/make_sets.h"
 #include "eval/report.h"
 #include "eval/results_file.h"
 #include "eval/task_set.h"
@@ -37,11 +38,12 @@ struct Progress {
 };
 
 // What stands in the way of a whole set is no error: the others run.
-Result<Progress> prepare(const eval::TaskSet& set, const EvalOptions& options, const LoadedModel& model) {
+Result<Progress> prepare(const eval::TaskSet& set, const EvalOptions& options, const LoadedModel& model,
+                         QuestionMaker& maker) {
   Progress progress;
   progress.set = &set;
   for (const eval::Item& item : set.items) {
-    Result<Question> question = make_question(item, model.front);
+    Result<Question> question = maker.make(item);
     if (!question && question.error().kind == ErrorKind::kUnsupported) {
       progress.not_run = question.error().message;
       return progress;
@@ -84,8 +86,8 @@ Status run_sets(std::vector<Progress>& sets, const EvalOptions& options, const L
   if (options.results)
     results = INK_TRY(eval::ResultsFile::open(*options.results, settings_json(options, model).dump()));
   const std::vector<Place> open = open_places(sets, results);
-  std::vector<Question> questions;
-  for (const Place& place : open) questions.push_back(place.progress->questions[place.item_idx]);
+  std::vector<const Question*> questions;
+  for (const Place& place : open) questions.push_back(&place.progress->questions[place.item_idx]);
   ProgressBar bar("eval");
   const auto total = static_cast<std::int64_t>(open.size());
   bar.update(0, total);
@@ -116,10 +118,13 @@ Status show(const std::vector<eval::SetReport>& reports, nlohmann::ordered_json 
 }  // namespace
 
 Status eval(const EvalOptions& options) {
+  if (!options.needle_lengths.empty()) return make_needles(options);
+  if (options.adapt) return adapt_suite(options);
   const std::vector<eval::TaskSet> sets = INK_TRY(eval::read_task_sets(options.folder, options.sets));
   const std::unique_ptr<LoadedModel> model = INK_TRY(load_model(options.common));
+  QuestionMaker maker(*model, options.folder);
   std::vector<Progress> progress;
-  for (const eval::TaskSet& set : sets) progress.push_back(INK_TRY(prepare(set, options, *model)));
+  for (const eval::TaskSet& set : sets) progress.push_back(INK_TRY(prepare(set, options, *model, maker)));
   INK_TRY(run_sets(progress, options, *model));
   std::vector<eval::SetReport> reports = reports_of(progress);
   if (options.compare) INK_TRY(eval::add_summary(*options.compare, reports));

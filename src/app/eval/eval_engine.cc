@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -21,11 +22,11 @@ namespace {
 // Pages for more than this are bought only where a single sequence needs them.
 constexpr std::int64_t kMostCacheTokens = 65536;
 
-Result<engine::EngineOptions> engine_options(std::span<const Question> questions, const EvalLimits& limits,
-                                             std::int64_t num_heads) {
+Result<engine::EngineOptions> engine_options(std::span<const Question* const> questions,
+                                             const EvalLimits& limits, std::int64_t num_heads) {
   std::vector<std::int64_t> needs;
-  for (const Question& question : questions)
-    needs.push_back(static_cast<std::int64_t>(question.prompt.size()) + limits.max_tokens);
+  for (const Question* question : questions)
+    needs.push_back(static_cast<std::int64_t>(question->prompt.size()) + limits.max_tokens);
   std::sort(needs.begin(), needs.end(), std::greater<>());
   needs.resize(std::min(needs.size(), static_cast<std::size_t>(limits.requests)));
   engine::EngineOptions options;
@@ -33,10 +34,12 @@ Result<engine::EngineOptions> engine_options(std::span<const Question> questions
   options.max_sequences = static_cast<std::int64_t>(needs.size());
   const std::int64_t together = std::accumulate(needs.begin(), needs.end(), std::int64_t{0});
   options.cache_tokens = std::max(needs.front(), std::min(together, kMostCacheTokens));
-  options.token_budget = 512;
   options.max_chunk_tokens = 512;
   options.reuse_prefixes = limits.reuse_prefixes;
   INK_TRY(engine::set_speculation(limits.drafts.depth, limits.drafts.drafter, num_heads, options));
+  // Room for a page of a prompt while everybody decodes.
+  options.token_budget = std::max(options.max_chunk_tokens,
+                                  options.max_sequences * (1 + options.draft_rows) + cache::kPageTokens);
   return options;
 }
 
@@ -44,6 +47,7 @@ engine::Submission submission_of(const Question& question, const LoadedModel& mo
                                  const EvalLimits& limits) {
   engine::Submission submission;
   submission.prompt = question.prompt;
+  submission.media = question.media;
   submission.sampling = greedy_sampling();
   submission.sampling.max_tokens = limits.max_tokens;
   submission.end_ids = end_ids(model.front);
@@ -71,19 +75,41 @@ Result<eval::Answer> take_answer(engine::Ticket& ticket, const Question& questio
 
 }  // namespace
 
-Result<Question> make_question(const eval::Item& item, const FrontEnd& front) {
-  const auto named = [&](Error error) {
-    error.message = fmt::format("{}: {}", item.id, error.message);
-    return tl::unexpected(std::move(error));
-  };
-  Result<chat::ChatRequest> request = chat::parse_chat_request(item.request);
-  if (!request) return named(std::move(request.error()));
-  Result<chat::EncodedPrompt> prompt = chat::PromptEncoder(front.tokenizer, front.tokens).encode(*request);
-  if (!prompt) return named(std::move(prompt.error()));
-  return Question{std::move(*request), std::move(prompt->ids)};
+Result<Question> QuestionMaker::make(const eval::Item& item) {
+  Result<Question> question = make_unnamed(item);
+  if (!question) question.error().message = fmt::format("{}: {}", item.id, question.error().message);
+  return question;
 }
 
-Status ask(const LoadedModel& model, std::span<const Question> questions, const EvalLimits& limits,
+Result<Question> QuestionMaker::make_unnamed(const eval::Item& item) {
+  Question question;
+  question.request = INK_TRY(chat::parse_chat_request(item.request));
+  std::vector<ReadMedium> media;
+  std::vector<chat::MediaSlots> slots;
+  for (const chat::MediaReference* reference : chat::media_of(question.request)) {
+    media.push_back(INK_TRY(read(*reference)));
+    slots.push_back(media.back().slots);
+  }
+  const FrontEnd& front = model_.front;
+  chat::EncodedPrompt prompt =
+      INK_TRY(chat::PromptEncoder(front.tokenizer, front.tokens).encode(question.request, slots));
+  question.media = media_items(prompt, media);
+  question.prompt = std::move(prompt.ids);
+  return question;
+}
+
+Result<ReadMedium> QuestionMaker::read(const chat::MediaReference& reference) {
+  if (reference.url.empty() || reference.url.find(':') != std::string::npos)
+    return fail(ErrorKind::kUnsupported, fmt::format("{}: task sets name media by files", reference.field));
+  const std::string path = (std::filesystem::path(folder_) / reference.url).lexically_normal().string();
+  if (const auto known = media_.find(path); known != media_.end()) return known->second;
+  if (!reader_) reader_.emplace(INK_TRY(MediaReader::create(model_)));
+  const ReadMedium medium = INK_TRY(reader_->read(path, reference.kind, reference.field));
+  media_.emplace(path, medium);
+  return medium;
+}
+
+Status ask(const LoadedModel& model, std::span<const Question* const> questions, const EvalLimits& limits,
            const TakeAnswer& take) {
   if (questions.empty()) return {};
   const std::unique_ptr<engine::Engine> engine =
@@ -94,8 +120,8 @@ Status ask(const LoadedModel& model, std::span<const Question> questions, const 
   std::size_t submitted = 0;
   for (std::size_t i = 0; i < questions.size(); ++i) {
     for (; submitted < questions.size() && tickets.size() < window; ++submitted)
-      tickets.push_back(INK_TRY(engine->submit(submission_of(questions[submitted], model, limits))));
-    const eval::Answer answer = INK_TRY(take_answer(tickets.front(), questions[i], model.front));
+      tickets.push_back(INK_TRY(engine->submit(submission_of(*questions[submitted], model, limits))));
+    const eval::Answer answer = INK_TRY(take_answer(tickets.front(), *questions[i], model.front));
     tickets.pop_front();
     INK_TRY(take(i, answer));
   }
