@@ -70,12 +70,12 @@ Result<std::vector<std::string>> needles_of(const eval::NeedleMaker& maker, cons
 Status make_needles(const EvalOptions& options) {
   const FrontEnd front = INK_TRY(load_front_end(INK_TRY(find_model(options.common.model))));
   const eval::NeedleMaker maker(front.tokenizer, front.tokens);
-  INK_TRY(make_folder(options.folder));
   nlohmann::ordered_json made = nlohmann::ordered_json::array();
   for (const std::string& length : options.needle_lengths) {
     const std::vector<std::string> lines =
         INK_TRY(needles_of(maker, options, INK_TRY(eval::parse_length(length))));
     const std::string path = set_path(options, "needle_" + length);
+    INK_TRY(make_folder(options.folder));
     INK_TRY(write_file(path, joined(lines)));
     made.push_back({{"file", path}, {"items", lines.size()}});
     if (!options.common.json) INK_TRY(print_line(fmt::format("{}: {} items", path, lines.size())));
@@ -84,7 +84,6 @@ Status make_needles(const EvalOptions& options) {
 }
 
 Status adapt_suite(const EvalOptions& options) {
-  INK_TRY(make_folder(options.folder));
   const auto write = [&](const std::string& relative_path, std::string_view bytes) -> Status {
     const std::filesystem::path path = std::filesystem::path(options.folder) / relative_path;
     INK_TRY(make_folder(path.parent_path()));
@@ -94,6 +93,7 @@ Status adapt_suite(const EvalOptions& options) {
       INK_TRY(eval::adapt(*options.adapt, {options.from, options.answers}, {options.folder, write}));
   if (adapted.lines.empty())
     return invalid(fmt::format("{} gives no items: {}", options.from, fmt::join(adapted.left_out, "; ")));
+  INK_TRY(make_folder(options.folder));
   const std::string path = set_path(options, std::filesystem::path(options.from).stem().string());
   INK_TRY(write_file(path, joined(adapted.lines)));
   if (options.common.json)
