@@ -66,7 +66,7 @@ void Bench::time(const std::string& name, ops::Cost cost, int calls, const std::
   };
   all();  // loads the kernels, sizes the scratch memory
   stream_->wait();
-  const std::unique_ptr<cuda::Graph> graph = backend_.capture(*stream_, all);
+  const std::unique_ptr<ops::Graph> graph = backend_.capture(*stream_, all);
   graph->replay(*stream_);
   std::vector<double> seconds;
   for (int i = 0; i < kReplays; ++i) {

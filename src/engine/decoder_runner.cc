@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/check.h"
 
@@ -22,6 +21,12 @@ std::int64_t input_elements(const EngineOptions& options) {
   return 8 * aligned(options.token_budget) + 3 * aligned(options.max_sequences + 1);
 }
 
+StepGraphLimits graph_limits(const EngineOptions& options) {
+  const std::int64_t sequence_rows = 1 + options.draft_rows;
+  return {std::min(options.max_sequences * sequence_rows, options.token_budget), options.max_sequences,
+          sequence_rows};
+}
+
 }  // namespace
 
 DecoderRunner::DecoderRunner(const DecoderParts& parts, const EngineOptions& options)
@@ -30,6 +35,7 @@ DecoderRunner::DecoderRunner(const DecoderParts& parts, const EngineOptions& opt
       spec_(model::make_state_spec(
           *parts.config, {.type = parts.backend->activation_type(), .mtp_depths = options.head_depths()})),
       decoder_(*parts.config, *parts.weights, *parts.backend),
+      graphs_(*parts.backend, graph_limits(options), options.record_steps),
       stream_(parts.backend->make_stream()) {}
 
 Result<std::unique_ptr<DecoderRunner>> DecoderRunner::create(const DecoderParts& parts,
@@ -64,7 +70,8 @@ Status DecoderRunner::allocate(const sampling::TokenMask& forbidden) {
   const std::vector<std::int32_t> empty_table(static_cast<std::size_t>(page_table_.shape.num_elements()), -1);
   parts_.backend->upload(page_table_.data, empty_table.data(), page_table_.bytes(), *stream_);
   for (Flight& flight : flights_) {
-    flight.inputs.host.reserve(static_cast<std::size_t>(input_elements(options_)));
+    flight.inputs.memory = INK_TRY(parts_.backend->allocate_staging(input_elements(options_) * 4));
+    flight.table_entries = INK_TRY(parts_.backend->allocate_staging(page_table_.bytes()));
     flight.sampler =
         INK_TRY(sampling::Sampler::create(*parts_.backend, *parts_.backend, forbidden, draws, *stream_));
   }
@@ -96,18 +103,19 @@ Status DecoderRunner::copy_state(std::span<const cache::RowCopy> copies) {
 }
 
 TensorView DecoderRunner::add_input(Inputs& inputs, std::span<const std::int32_t> values) const {
-  const auto begin = static_cast<std::int64_t>(inputs.host.size());
+  const std::int64_t begin = inputs.used;
   const auto count = static_cast<std::int64_t>(values.size());
-  INK_CHECK(begin + aligned(count) <= inputs_.rows(), "a step within its limits");
-  inputs.host.insert(inputs.host.end(), values.begin(), values.end());
-  inputs.host.resize(static_cast<std::size_t>(begin + aligned(count)), 0);
+  inputs.used += aligned(count);
+  INK_CHECK(inputs.used <= inputs_.rows(), "a step within its limits");
+  std::int32_t* const host = reinterpret_cast<std::int32_t*>(inputs.memory.get());
+  std::fill(std::copy(values.begin(), values.end(), host + begin), host + inputs.used, 0);
   if (count == 0) return {};
   return {inputs_.as<std::int32_t>() + begin, ScalarType::kI32, {count}};
 }
 
 void DecoderRunner::upload_inputs(const StepBatch& batch, Flight& flight) {
   Inputs& inputs = flight.inputs;
-  inputs.host.clear();
+  inputs.used = 0;
   inputs.ids = add_input(inputs, batch.ids);
   inputs.row_sequence = add_input(inputs, batch.row_sequence);
   inputs.row_position = add_input(inputs, batch.row_position);
@@ -116,45 +124,54 @@ void DecoderRunner::upload_inputs(const StepBatch& batch, Flight& flight) {
   inputs.slots = add_input(inputs, batch.slots);
   inputs.logit_rows = add_input(inputs, batch.logit_rows);
   inputs.logit_slots = add_input(inputs, batch.logit_slots);
-  // From which slot a row takes its token; -1 leaves the uploaded one.
-  const auto begin = inputs.host.size();
-  inputs.last_drawn = add_input(inputs, batch.ids);
-  bool any_unknown = false;
+  add_drawn_rows(batch, flight);
+  const std::int64_t media_begin = inputs.used;
+  inputs.media_rows = add_input(inputs, std::span(batch.ids).first(batch.media.size()));
+  auto* const host = reinterpret_cast<std::int32_t*>(inputs.memory.get());
+  for (std::size_t i = 0; i < batch.media.size(); ++i)
+    host[media_begin + static_cast<std::int64_t>(i)] = batch.media[i].row;
+  if (heads_) add_hidden_rows(batch, inputs);
+  parts_.backend->upload(inputs_.data, inputs.memory.get(), inputs.used * 4, *stream_);
+}
+
+// From which slot a row takes its token; -1 leaves the uploaded one.
+void DecoderRunner::add_drawn_rows(const StepBatch& batch, Flight& flight) const {
+  const std::int64_t begin = flight.inputs.used;
+  flight.inputs.last_drawn = add_input(flight.inputs, batch.ids);
+  flight.takes_drawn = false;
+  auto* const host = reinterpret_cast<std::int32_t*>(flight.inputs.memory.get());
   for (std::size_t row = 0; row < batch.ids.size(); ++row) {
     const bool unknown = batch.ids[row] == kLastDrawn;
-    any_unknown |= unknown;
+    flight.takes_drawn |= unknown;
     const auto sequence = static_cast<std::size_t>(batch.row_sequence[row]);
-    inputs.host[begin + row] = unknown ? batch.slots[sequence] : -1;
-    if (unknown) inputs.host[row] = 0;
+    host[begin + static_cast<std::int64_t>(row)] = unknown ? batch.slots[sequence] : -1;
+    if (unknown) host[row] = 0;
   }
-  const auto media_begin = inputs.host.size();
-  inputs.media_rows = add_input(inputs, std::span(batch.ids).first(batch.media.size()));
-  for (std::size_t i = 0; i < batch.media.size(); ++i) inputs.host[media_begin + i] = batch.media[i].row;
-  if (heads_) add_hidden_rows(batch, inputs);
-  parts_.backend->upload(inputs_.data, inputs.host.data(), static_cast<std::int64_t>(inputs.host.size()) * 4,
-                         *stream_);
-  if (!any_unknown) return;
-  const Shape column{batch.num_rows(), 1};
-  parts_.backend->gather_rows({last_drawn_, inputs.last_drawn, inputs.ids.reshaped(column)}, *stream_);
 }
 
 // Where the trunk's hidden row of a position goes; -1 for those that later rows of the step overwrite.
 void DecoderRunner::add_hidden_rows(const StepBatch& batch, Inputs& inputs) const {
   const auto ring = static_cast<std::int32_t>(storage_->ring_rows().back());
-  const auto begin = inputs.host.size();
+  const std::int64_t begin = inputs.used;
   inputs.hidden_rows = add_input(inputs, batch.ids);
+  auto* const host = reinterpret_cast<std::int32_t*>(inputs.memory.get());
   for (std::size_t row = 0; row < batch.ids.size(); ++row) {
     const auto sequence = static_cast<std::size_t>(batch.row_sequence[row]);
-    const bool kept = batch.row_begin[sequence + 1] - static_cast<std::int32_t>(row) <= ring;
-    inputs.host[begin + row] = kept ? batch.slots[sequence] * ring + batch.row_position[row] % ring : -1;
+    const bool kept = batch.row_sequence[row] >= 0 &&
+                      batch.row_begin[sequence + 1] - static_cast<std::int32_t>(row) <= ring;
+    host[begin + static_cast<std::int64_t>(row)] =
+        kept ? batch.slots[sequence] * ring + batch.row_position[row] % ring : -1;
   }
 }
 
-void DecoderRunner::upload_table(const StepBatch& batch) {
+void DecoderRunner::upload_table(const StepBatch& batch, Flight& flight) {
+  auto* const entries = reinterpret_cast<std::int32_t*>(flight.table_entries.get());
+  INK_CHECK(static_cast<std::int64_t>(batch.table_entries.size()) <= page_table_.shape.num_elements(),
+            "no more new entries than the table has");
+  std::copy(batch.table_entries.begin(), batch.table_entries.end(), entries);
   for (const TableChange& change : batch.table_changes) {
-    parts_.backend->upload(page_table_.row<std::int32_t>(change.row) + change.begin,
-                           batch.table_entries.data() + change.offset, std::int64_t{4} * change.count,
-                           *stream_);
+    parts_.backend->upload(page_table_.row<std::int32_t>(change.row) + change.begin, entries + change.offset,
+                           std::int64_t{4} * change.count, *stream_);
   }
 }
 
@@ -190,40 +207,61 @@ model::CacheView DecoderRunner::cache_view(const StepBatch& batch, const Flight&
 }
 
 Status DecoderRunner::submit(const StepBatch& batch) {
-  Flight& flight = flights_[static_cast<std::size_t>(submitted_) % kFlights];
+  const std::size_t flight_idx = static_cast<std::size_t>(submitted_) % kFlights;
+  Flight& flight = flights_[flight_idx];
   flight.draws = batch.num_draws();
-  upload_inputs(batch, flight);
-  upload_table(batch);
+  const std::int64_t recorded_rows = graphs_.rows_for(batch);
+  if (recorded_rows > 0) graphs_.pad(batch, recorded_rows, flight.padded);
+  const StepBatch& runs = recorded_rows > 0 ? flight.padded : batch;
+  upload_inputs(runs, flight);
+  upload_table(batch, flight);
   upload_media(batch, flight);
-  model::Workspace workspace(workspace_.data, workspace_.bytes());
-  const model::ForwardOutput output =
-      decoder_.forward(forward_batch(batch, flight), cache_view(batch, flight), workspace, *stream_);
-  if (flight.draws > 0) INK_TRY(draw(batch, flight, output.logits));
-  if (heads_) INK_TRY(run_heads(batch, flight, output.hidden));
+  if (flight.draws > 0) INK_TRY(flight.sampler->plan(runs.draws, *stream_));
+  if (recorded_rows > 0) {
+    flight.takes_drawn = true;  // the recording serves steps that do
+    graphs_.run(recorded_rows, flight_idx, flight.sampler->memory_version(), *stream_,
+                [this, &flight] { enqueue(flight.padded, flight); });
+  } else {
+    enqueue(batch, flight);
+  }
+  if (flight.draws > 0) flight.sampler->fetch(*stream_);
+  if (heads_) INK_TRY(run_heads(batch, flight));
   flight.mark = stream_->mark();
   ++submitted_;
   return {};
 }
 
-// Prompts take their heads along while the trunk's hidden rows lie in the workspace.
-Status DecoderRunner::run_heads(const StepBatch& batch, const Flight& flight, const TensorView& hidden) {
+// Everything of a step that reads only the backend's memory: may be recorded.
+void DecoderRunner::enqueue(const StepBatch& batch, Flight& flight) {
+  const Inputs& inputs = flight.inputs;
+  if (flight.takes_drawn) {
+    const Shape column{batch.num_rows(), 1};
+    parts_.backend->gather_rows({last_drawn_, inputs.last_drawn, inputs.ids.reshaped(column)}, *stream_);
+  }
+  model::Workspace workspace(workspace_.data, workspace_.bytes());
+  const model::ForwardOutput output =
+      decoder_.forward(forward_batch(batch, flight), cache_view(batch, flight), workspace, *stream_);
+  flight.hidden = output.hidden;
+  if (!batch.draws.empty()) draw(batch, flight, output.logits);
+  if (!heads_) return;
   const model::CacheView cache{storage_->rows(), storage_->ring_rows(), page_table_, {}};
-  speculative::HeadPass& pass = heads_->pass();
-  pass.store_hidden(hidden, flight.inputs.hidden_rows, cache, *stream_);
-  return pass.run(batch.head_rows, hidden, cache, no_drafts_, *stream_);
+  heads_->pass().store_hidden(flight.hidden, inputs.hidden_rows, cache, *stream_);
+}
+
+// Prompts take their heads along while the trunk's hidden rows lie in the workspace.
+Status DecoderRunner::run_heads(const StepBatch& batch, const Flight& flight) {
+  const model::CacheView cache{storage_->rows(), storage_->ring_rows(), page_table_, {}};
+  return heads_->pass().run(batch.head_rows, flight.hidden, cache, no_drafts_, *stream_);
 }
 
 // The drawn tokens stay on the backend for the next step; the host gets a copy when it collects.
-Status DecoderRunner::draw(const StepBatch& batch, Flight& flight, const TensorView& logits) {
+void DecoderRunner::draw(const StepBatch& batch, Flight& flight, const TensorView& logits) {
   const Inputs& inputs = flight.inputs;
-  const TensorView fed = fed_.rows_at(0, flight.draws);
+  const TensorView fed = fed_.rows_at(0, batch.num_draws());
   parts_.backend->gather_rows({inputs.ids.reshaped({batch.num_rows(), 1}), inputs.logit_rows, fed}, *stream_);
-  INK_TRY(flight.sampler->plan(batch.draws, *stream_));
-  flight.sampler->run(logits, fed.reshaped({flight.draws}), *stream_);
-  const TensorView ids = flight.sampler->device_ids().reshaped({flight.draws, 1});
+  flight.sampler->run(logits, fed.reshaped({batch.num_draws()}), *stream_);
+  const TensorView ids = flight.sampler->device_ids().reshaped({batch.num_draws(), 1});
   parts_.backend->scatter_rows({ids, inputs.logit_slots, last_drawn_}, *stream_);
-  flight.sampler->fetch(*stream_);
-  return {};
 }
 
 Status DecoderRunner::collect(std::vector<sampling::SampledToken>& drawn) {

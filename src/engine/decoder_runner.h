@@ -10,6 +10,7 @@
 #include "engine/engine_options.h"
 #include "engine/model_runner.h"
 #include "engine/state_storage.h"
+#include "engine/step_graphs.h"
 #include "model/decoder.h"
 #include "ops/backend.h"
 #include "ops/sample.h"
@@ -44,15 +45,20 @@ class DecoderRunner final : public ModelRunner {
  private:
   // Arrays of a step, one behind the other in one upload.
   struct Inputs {
-    std::vector<std::int32_t> host;
+    ops::Buffer memory;  // host, [input_elements] i32
+    std::int64_t used = 0;
     TensorView ids, row_sequence, row_position, row_begin, first_position, slots, last_drawn, logit_rows,
         logit_slots, media_rows, hidden_rows;
   };
   struct Flight {
     Inputs inputs;
+    StepBatch padded;           // what runs, where a recording takes the step
+    ops::Buffer table_entries;  // host: on their way into the page table
     std::vector<float> media;
     std::unique_ptr<sampling::Sampler> sampler;
-    std::int64_t draws = 0;
+    TensorView hidden;         // of this step: the trunk's final rows
+    bool takes_drawn = false;  // some row's token is known to the device only
+    std::int64_t draws = 0;    // that the host waits for
     std::uint64_t mark = 0;
   };
   static constexpr std::size_t kFlights = 2;
@@ -63,18 +69,21 @@ class DecoderRunner final : public ModelRunner {
   Result<TensorView> make_tensor(ScalarType type, Shape shape);
   TensorView add_input(Inputs& inputs, std::span<const std::int32_t> values) const;
   void upload_inputs(const StepBatch& batch, Flight& flight);
+  void add_drawn_rows(const StepBatch& batch, Flight& flight) const;
   void add_hidden_rows(const StepBatch& batch, Inputs& inputs) const;
-  void upload_table(const StepBatch& batch);
+  void upload_table(const StepBatch& batch, Flight& flight);
   void upload_media(const StepBatch& batch, Flight& flight);
   [[nodiscard]] model::ForwardBatch forward_batch(const StepBatch& batch, const Flight& flight) const;
   [[nodiscard]] model::CacheView cache_view(const StepBatch& batch, const Flight& flight) const;
-  Status run_heads(const StepBatch& batch, const Flight& flight, const TensorView& hidden);
-  Status draw(const StepBatch& batch, Flight& flight, const TensorView& logits);
+  void enqueue(const StepBatch& batch, Flight& flight);
+  Status run_heads(const StepBatch& batch, const Flight& flight);
+  void draw(const StepBatch& batch, Flight& flight, const TensorView& logits);
 
   DecoderParts parts_;
   EngineOptions options_;
   model::StateSpec spec_;
   model::Decoder decoder_;
+  StepGraphs graphs_;
   std::unique_ptr<ops::Stream> stream_;
   std::unique_ptr<StateStorage> storage_;
   std::unique_ptr<speculative::HeadDrafter> heads_;

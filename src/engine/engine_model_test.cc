@@ -43,6 +43,28 @@ TEST(EngineModel, AnswersAsAForwardPassOverEverythingDoes) {
   }
 }
 
+// Records steps as a device does: what is called while recording runs at every replay.
+class RecordingBackend final : public reference::ReferenceBackend {
+ public:
+  using ReferenceBackend::ReferenceBackend;
+  [[nodiscard]] bool captures() const override { return true; }
+  std::unique_ptr<ops::Graph> capture(ops::Stream&, const std::function<void()>& operations) override {
+    return std::make_unique<Replay>(operations, replays);
+  }
+  int replays = 0;
+
+ private:
+  struct Replay final : ops::Graph {
+    Replay(std::function<void()> run, int& count) : operations(std::move(run)), replays(count) {}
+    void replay(ops::Stream&) override {
+      ++replays;
+      operations();
+    }
+    std::function<void()> operations;
+    int& replays;
+  };
+};
+
 // --- the numeric contract (`architecture.md` 1.2), bitwise on the reference backend: ids and
 // log-probabilities ---
 
@@ -232,6 +254,23 @@ TEST(EngineConversation, TwentyTurnsWithReuseAreTwentyTurnsWithout) {
     history.insert(history.end(), answer.ids.begin(), answer.ids.end());
     if (turn % 3 == 1) history.resize(history.size() - 2);
     if (history.back() != kEndOfTurn) history.push_back(kEndOfTurn);
+  }
+}
+
+// Seven sequences take the recording of eight rows.
+TEST_F(NumericContract, RecordedStepsDoNotMatter) {
+  const std::vector<Answer> expected = alone(cold());
+  auto backend = std::make_unique<RecordingBackend>(0);
+  const RecordingBackend& recording = *backend;
+  mini.backend = std::move(backend);
+  for (const std::int64_t drafts : {0, 2}) {
+    EngineOptions options = cold();
+    options.max_sequences = 7;
+    options.draft_rows = drafts;
+    const int before = recording.replays;
+    const auto engine = mini_engine(mini, options);
+    expect_same(run_together(*engine, watched()), expected);
+    EXPECT_GT(recording.replays, before);
   }
 }
 

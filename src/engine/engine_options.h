@@ -39,6 +39,7 @@ struct EngineOptions {
   speculative::DraftOverride draft_override;           // of tests
   bool reuse_prefixes = true;
   bool nvfp4_activations = false;  // inputs of NVFP4 experts rounded to NVFP4 (`checkpoint.md` 5.4)
+  bool record_steps = true;        // decode steps as graphs, where the backend records
   bool integrity_checks = false;   // counts all references and poisons what is freed, each step
   std::string layout;              // everything that decides the bits of a state row: number types, version
 

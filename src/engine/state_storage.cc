@@ -2,7 +2,6 @@
 #include "engine/state_storage.h"
 
 #include <algorithm>
-#include <new>
 
 #include "base/check.h"
 
@@ -10,14 +9,6 @@ namespace inkstone::engine {
 namespace {
 
 constexpr std::byte kPoisonByte{0xff};  // NaN in f32 and bf16
-
-// Left uninitialised on purpose: pages of the system are taken when a snapshot first lies in them.
-Result<std::unique_ptr<std::byte[]>> host_blocks(std::int64_t bytes) {
-  auto* memory = new (std::nothrow) std::byte[static_cast<std::size_t>(std::max<std::int64_t>(1, bytes))];
-  if (memory == nullptr)
-    return fail(ErrorKind::kTooLarge, "no host memory for snapshots of " + std::to_string(bytes) + " bytes");
-  return std::unique_ptr<std::byte[]>(memory);
-}
 
 }  // namespace
 
@@ -46,8 +37,8 @@ Status StateStorage::allocate(const model::StateSpec& spec, const cache::CacheLi
     host_offset_[static_cast<std::size_t>(group.group)] = group.host_offset;
   for (const cache::WindowGroup& group : layout_.windows)
     host_offset_[static_cast<std::size_t>(group.group)] = group.host_offset;
-  host_windows_ = INK_TRY(host_blocks(limits.host_windows * layout_.host_window_bytes));
-  host_pages_ = INK_TRY(host_blocks(limits.host_pages * layout_.host_page_bytes));
+  host_windows_ = INK_TRY(memory_->allocate_staging(limits.host_windows * layout_.host_window_bytes));
+  host_pages_ = INK_TRY(memory_->allocate_staging(limits.host_pages * layout_.host_page_bytes));
   if (limits.poison) poison_.assign(static_cast<std::size_t>(longest), kPoisonByte);
   return {};
 }

@@ -16,8 +16,8 @@ namespace inkstone::engine {
 // One per rank. Used by one thread.
 class StateStorage {
  public:
-  // kTooLarge with the numbers when the backend has no room. Host blocks are taken from the system when they
-  // are first touched.
+  // kTooLarge with the numbers when the backend has no room. Host blocks are page-locked where there is a
+  // device; elsewhere they are taken from the system when they are first touched.
   static Result<StateStorage> create(const model::StateSpec& spec, const cache::CacheLimits& limits,
                                      ops::MemoryOps& memory);
 
@@ -40,8 +40,8 @@ class StateStorage {
   std::vector<std::int64_t> row_bytes_;
   std::vector<std::int64_t> host_offset_;  // by group, in a host page or window block
   std::vector<ops::Buffer> buffers_;
-  std::unique_ptr<std::byte[]> host_windows_;
-  std::unique_ptr<std::byte[]> host_pages_;
+  ops::Buffer host_windows_;
+  ops::Buffer host_pages_;
   std::vector<std::byte> poison_;
 };
 

@@ -114,7 +114,7 @@ void moe_mlp(const StepContext& step, const MoeWeights& weights, const TensorVie
       step.workspace.take(step.backend.activation_type(), {num_rows, slots, step.config.expert_width});
   linear(step, x, weights.gate, logits);
   step.backend.route({logits, weights.bias, weights.global_scale, static_cast<float>(step.config.route_scale),
-                      experts, expert_weights},
+                      experts, expert_weights, step.rows.row_sequence},
                      step.stream);
   step.backend.moe({.x = x,
                     .experts = experts,

@@ -9,6 +9,7 @@
 #include "ops/copy.h"
 #include "ops/elementwise.h"
 #include "ops/embed.h"
+#include "ops/graph.h"
 #include "ops/linear.h"
 #include "ops/memory.h"
 #include "ops/moe.h"
@@ -21,6 +22,7 @@ namespace inkstone::ops {
 // Operations are called from one thread at a time. They check their arguments (a wrong one is a fault of
 // ours), read and write caller-owned memory of this backend, and read nothing back to the host.
 class Backend : public MemoryOps,
+                public GraphOps,
                 public EmbedOps,
                 public NormOps,
                 public LinearOps,

@@ -31,6 +31,9 @@ void check(const RouteArgs& args) {
   expect_type(args.experts, ScalarType::kI32, "experts");
   expect_shape(args.weights, {rows, chosen + shared}, "weights");
   expect_type(args.weights, ScalarType::kF32, "weights");
+  if (args.row_sequence.empty()) return;
+  expect_shape(args.row_sequence, {rows}, "row_sequence");
+  expect_type(args.row_sequence, ScalarType::kI32, "row_sequence");
 }
 
 Cost cost(const RouteArgs& args) {

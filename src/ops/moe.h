@@ -17,8 +17,9 @@ struct RouteArgs {
   TensorView bias;          // [E] f32, for the choice only
   TensorView global_scale;  // [1] f32
   float route_scale = 1;
-  TensorView experts;  // [T, K] i32
-  TensorView weights;  // [T, K + S] f32
+  TensorView experts;         // [T, K] i32
+  TensorView weights;         // [T, K + S] f32
+  TensorView row_sequence{};  // empty, or [T] i32: rows of -1 are padding and choose expert -1, K times
 };
 
 // out = sum_k weight_k * W2_k (silu(g_k) * u_k) + sum_s W2_s (silu(g_s) * u_s * gamma_s): the routed weight

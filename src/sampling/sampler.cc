@@ -41,13 +41,8 @@ struct OutputLayout {
 };
 
 template <class T>
-T* at(std::vector<std::byte>& block, std::int64_t offset, std::int64_t index) {
-  return reinterpret_cast<T*>(block.data() + offset) + index;
-}
-
-template <class T>
-const T* at(const std::vector<std::byte>& block, std::int64_t offset, std::int64_t index) {
-  return reinterpret_cast<const T*>(block.data() + offset) + index;
+T* at(const ops::Buffer& block, std::int64_t offset, std::int64_t index) {
+  return reinterpret_cast<T*>(block.get() + offset) + index;
 }
 
 bool same_rules(const RowDraw& a, const RowDraw& b) {
@@ -81,8 +76,9 @@ Result<std::unique_ptr<Sampler>> Sampler::create(ops::MemoryOps& memory, ops::Sa
 }
 
 Status Sampler::allocate(const TokenMask& forbidden, ops::Stream& stream) {
-  inputs_.resize(static_cast<std::size_t>(InputLayout(max_rows_).bytes));
-  outputs_.resize(static_cast<std::size_t>(OutputLayout(max_rows_).bytes));
+  inputs_ = INK_TRY(memory_.allocate_staging(InputLayout(max_rows_).bytes));
+  outputs_ = INK_TRY(memory_.allocate_staging(OutputLayout(max_rows_).bytes));
+  std::memset(inputs_.get(), 0, static_cast<std::size_t>(InputLayout(max_rows_).bytes));
   masks_.reserve(forbidden.words().size() * static_cast<std::size_t>(max_rows_ + 1));
   masks_.assign(forbidden.words().begin(), forbidden.words().end());
   lists_.reserve(kFirstListCapacity);
@@ -101,6 +97,7 @@ Status Sampler::reserve_lists() {
   const auto needed = static_cast<std::int64_t>(lists_.capacity());
   if (needed <= list_capacity_) return {};
   device_lists_ = INK_TRY(memory_.allocate(needed * kEntryBytes));
+  list_staging_ = INK_TRY(memory_.allocate_staging(needed * kEntryBytes));
   list_capacity_ = needed;
   return {};
 }
@@ -141,7 +138,7 @@ std::int32_t Sampler::add_rules(const RowDraw& row) {
   lists_.insert(lists_.end(), list.begin(), list.end());
   rules.adjust_end = static_cast<std::int32_t>(lists_.size());
   wants_top_ = wants_top_ || rules.num_top > 0;
-  std::memcpy(inputs_.data() + num_rules_ * kRulesBytes, &rules, sizeof(rules));
+  std::memcpy(inputs_.get() + num_rules_ * kRulesBytes, &rules, sizeof(rules));
   return static_cast<std::int32_t>(num_rules_++);
 }
 
@@ -157,9 +154,12 @@ std::int32_t Sampler::add_mask(std::span<const std::uint32_t> mask) {
 }
 
 void Sampler::upload(ops::Stream& stream) {
-  memory_.upload(device_inputs_.get(), inputs_.data(), InputLayout(max_rows_).bytes, stream);
+  memory_.upload(device_inputs_.get(), inputs_.get(), InputLayout(max_rows_).bytes, stream);
   const auto list_bytes = static_cast<std::int64_t>(lists_.size()) * kEntryBytes;
-  if (list_bytes > 0) memory_.upload(device_lists_.get(), lists_.data(), list_bytes, stream);
+  if (list_bytes > 0) {
+    std::memcpy(list_staging_.get(), lists_.data(), static_cast<std::size_t>(list_bytes));
+    memory_.upload(device_lists_.get(), list_staging_.get(), list_bytes, stream);
+  }
   const std::int64_t row_bytes = (num_valid_ + 31) / 32 * 4;
   const std::int64_t grammar_bytes = static_cast<std::int64_t>(masks_.size()) * 4 - row_bytes;
   if (grammar_bytes > 0)
@@ -207,7 +207,7 @@ void Sampler::run(const TensorView& logits, const TensorView& fed_tokens, ops::S
 void Sampler::fetch(ops::Stream& stream) {
   const OutputLayout layout(max_rows_);
   const std::int64_t bytes = wants_top_ ? layout.bytes : layout.top_ids;
-  memory_.download(outputs_.data(), device_outputs_.get(), bytes, stream);
+  memory_.download(outputs_.get(), device_outputs_.get(), bytes, stream);
 }
 
 SampledToken Sampler::token(std::int64_t row_idx) const {

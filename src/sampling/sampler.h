@@ -62,6 +62,9 @@ class Sampler {
   void fetch(ops::Stream& stream);
   [[nodiscard]] SampledToken token(std::int64_t row_idx) const;
 
+  // Changes when run() would use other memory than before: a recording of it is stale then.
+  [[nodiscard]] std::int64_t memory_version() const { return list_capacity_; }
+
   // The drawn ids [S] i32 in the backend's memory, for operations that follow in the stream.
   [[nodiscard]] TensorView device_ids() const;
 
@@ -84,11 +87,13 @@ class Sampler {
   std::int64_t num_rows_ = 0;  // of the planned step
   bool wants_top_ = false;
 
-  // Host halves: written by plan() and fetch(), read by the copies of the stream.
-  std::vector<std::byte> inputs_;            // rules [S], then rule_of_row, positions, fed_tokens [S] i32
+  // Host halves, page-locked where it matters: written by plan() and fetch(), read by the copies of the
+  // stream.
+  ops::Buffer inputs_;                       // rules [S], then rule_of_row, positions, fed_tokens [S] i32
+  ops::Buffer outputs_;                      // ids, faults, logprobs [S], then top_ids, top_logprobs [S, 20]
+  ops::Buffer list_staging_;                 // lists_ on their way
   std::vector<ops::TokenAdjustment> lists_;  // of all sequences, one behind the other
   std::vector<std::uint32_t> masks_;         // row 0: what is always forbidden
-  std::vector<std::byte> outputs_;           // ids, faults, logprobs [S], then top_ids, top_logprobs [S, 20]
   std::int64_t num_rules_ = 0;
 
   // Device halves.

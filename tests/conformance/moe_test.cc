@@ -13,13 +13,15 @@ struct Routed {
   HostTensor experts, weights;
 };
 
-Routed route(Side& side, HostTensor& logits, HostTensor& bias, std::int64_t chosen) {
+Routed route(Side& side, HostTensor& logits, HostTensor& bias, std::int64_t chosen,
+             HostTensor* row_sequence = nullptr) {
   HostTensor scale(ScalarType::kF32, {1});
   scale.set(0, 1.25F);
   HostTensor experts(ScalarType::kI32, {logits.shape[0], chosen});
   HostTensor weights(ScalarType::kF32, {logits.shape[0], chosen + logits.shape[1] - bias.shape[0]});
-  const ops::RouteArgs args{side.put(logits),  side.put(bias),   side.put(scale), 8.0F,
-                            side.put(experts), side.put(weights)};
+  ops::RouteArgs args{side.put(logits),  side.put(bias),   side.put(scale), 8.0F,
+                      side.put(experts), side.put(weights)};
+  if (row_sequence != nullptr) args.row_sequence = side.put(*row_sequence);
   side.backend().route(args, side.stream());
   return {side.get(args.experts), side.get(args.weights)};
 }
@@ -50,6 +52,23 @@ TEST_P(Route, GivesTiesToTheLowestExpertAndSurvivesExtremes) {
   EXPECT_TRUE(same_bits(actual.experts, expected.experts));
   EXPECT_TRUE(near(actual.weights, expected.weights, 1e-5F, 1e-7F));
   for (int k = 0; k < 4; ++k) EXPECT_EQ(actual.experts.at(k), static_cast<float>(k));
+}
+
+TEST_P(Route, PaddingRowsChooseNobody) {
+  Random random(2);
+  HostTensor logits = random.tensor(ScalarType::kF32, {6, 18}, 3);
+  HostTensor bias = random.tensor(ScalarType::kF32, {16}, 0.1F);
+  HostTensor sequence(ScalarType::kI32, {6});
+  for (std::int64_t i = 0; i < 6; ++i) sequence.set(i, i == 1 || i >= 4 ? -1.0F : 0.0F);
+  const Routed without = route(subject(), logits, bias, 4);
+  const Routed with = route(subject(), logits, bias, 4, &sequence);
+  for (std::int64_t i = 0; i < 6; ++i) {
+    const bool padding = sequence.at(i) < 0;
+    for (std::int64_t k = 0; k < 4; ++k)
+      EXPECT_EQ(with.experts.at(4 * i + k), padding ? -1 : without.experts.at(4 * i + k)) << i;
+    for (std::int64_t k = 0; k < 6; ++k)
+      EXPECT_EQ(with.weights.at(6 * i + k), padding ? 0 : without.weights.at(6 * i + k)) << i;
+  }
 }
 
 class Moe : public Conformance {};

@@ -59,17 +59,19 @@ TEST_P(RowOps, GeluIsTheExactOne) {
 
 TEST_P(RowOps, RmsNormAgreesForEveryWidthOfTheFamily) {
   Random random(4);
-  for (const std::int64_t width : {128, 320, 1024, 1032, 4096, 6144}) {
-    HostTensor x = random.tensor(activation(), {9, width}, 3);
-    HostTensor weight = random.tensor(ScalarType::kBF16, {width});
-    HostTensor results[2];
-    for (const int which : {0, 1}) {
-      Side* const side = which == 0 ? &reference() : &subject();
-      const TensorView out = side->put(x);
-      side->backend().rms_norm({out, side->put(weight), out, 1e-6F}, side->stream());
-      results[which] = side->get(out);
+  for (const ScalarType type : {activation(), ScalarType::kF32}) {
+    for (const std::int64_t width : {128, 320, 1024, 1032, 4096, 6144}) {
+      HostTensor x = random.tensor(type, {9, width}, 3);
+      HostTensor weight = random.tensor(ScalarType::kBF16, {width});
+      HostTensor results[2];
+      for (const int which : {0, 1}) {
+        Side* const side = which == 0 ? &reference() : &subject();
+        const TensorView out = side->put(x);
+        side->backend().rms_norm({out, side->put(weight), out, 1e-6F}, side->stream());
+        results[which] = side->get(out);
+      }
+      EXPECT_TRUE(near(results[1], results[0], rounding(), kSumNoise)) << width;
     }
-    EXPECT_TRUE(near(results[1], results[0], rounding(), kSumNoise)) << width;
   }
 }
 
@@ -107,15 +109,17 @@ TEST_P(RowOps, EmbedSumAddsOneRowPerColumn) {
   Random random(7);
   HostTensor table = random.tensor(ScalarType::kBF16, {80 * 16, 128});
   HostTensor levels = random.integers({5, 80}, 16);
-  HostTensor out(activation(), {5, 128});
-  HostTensor results[2];
-  for (const int which : {0, 1}) {
-    Side* const side = which == 0 ? &reference() : &subject();
-    const TensorView to = side->put(out);
-    side->backend().embed_sum({side->put(levels), side->put(table), to, 16}, side->stream());
-    results[which] = side->get(to);
+  for (const ScalarType type : {activation(), ScalarType::kF32}) {
+    HostTensor out(type, {5, 128});
+    HostTensor results[2];
+    for (const int which : {0, 1}) {
+      Side* const side = which == 0 ? &reference() : &subject();
+      const TensorView to = side->put(out);
+      side->backend().embed_sum({side->put(levels), side->put(table), to, 16}, side->stream());
+      results[which] = side->get(to);
+    }
+    EXPECT_TRUE(near(results[1], results[0], rounding(), 1e-4F));
   }
-  EXPECT_TRUE(near(results[1], results[0], rounding(), 1e-4F));
 }
 
 TEST_P(RowOps, MovedRowsConvertAndSkipNegativeIndices) {

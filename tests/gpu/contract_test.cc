@@ -149,5 +149,16 @@ TEST_F(Contract, PreemptionBySwappingDoesNotMatter) {
   EXPECT_EQ(engine->stats().recomputes, 0);
 }
 
+TEST_F(Contract, RecordedAndEagerStepsAgree) {
+  for (const std::int64_t sequences : {1, 3, 10}) {
+    engine::EngineOptions options = cold(sequences);
+    options.record_steps = false;
+    const std::vector<Answer> eager = answers_of(*engine_of(options), watched());
+    options.record_steps = true;
+    const std::vector<Answer> recorded = answers_of(*engine_of(options), watched());
+    for (std::size_t i = 0; i < eager.size(); ++i) EXPECT_TRUE(same(recorded[i], eager[i])) << i;
+  }
+}
+
 }  // namespace
 }  // namespace inkstone::gpu

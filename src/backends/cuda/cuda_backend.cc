@@ -43,7 +43,7 @@ class CudaStream : public ops::Stream {
 // Streams of this backend are the only ones that its operations are given.
 cudaStream_t queue(ops::Stream& stream) { return static_cast<CudaStream&>(stream).get(); }
 
-class CudaGraph : public Graph {
+class CudaGraph : public ops::Graph {
  public:
   explicit CudaGraph(cudaGraph_t graph) : graph_(graph) {
     INK_CUDA(cudaGraphInstantiate(&executable_, graph, 0));
@@ -82,7 +82,8 @@ class CudaBackend : public GpuBackend {
   void copy(void* to, const void* from, std::int64_t bytes, ops::Stream& stream) override {
     move(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
   }
-  std::unique_ptr<Graph> capture(ops::Stream& stream, const std::function<void()>& operations) override;
+  [[nodiscard]] bool captures() const override { return true; }
+  std::unique_ptr<ops::Graph> capture(ops::Stream& stream, const std::function<void()>& operations) override;
   double time_seconds(ops::Stream& stream, const std::function<void()>& operations) override;
 
   void embed(const ops::EmbedArgs& args, ops::Stream& stream) override { run(cuda::embed, args, stream); }
@@ -168,7 +169,8 @@ Result<ops::Buffer> CudaBackend::allocate_staging(std::int64_t bytes) {
   return ops::Buffer(static_cast<std::byte*>(memory), [](std::byte* owned) { cudaFreeHost(owned); });
 }
 
-std::unique_ptr<Graph> CudaBackend::capture(ops::Stream& stream, const std::function<void()>& operations) {
+std::unique_ptr<ops::Graph> CudaBackend::capture(ops::Stream& stream,
+                                                 const std::function<void()>& operations) {
   cudaGraph_t graph = nullptr;
   INK_CUDA(cudaStreamBeginCapture(queue(stream), cudaStreamCaptureModeThreadLocal));
   operations();

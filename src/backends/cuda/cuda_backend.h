@@ -18,20 +18,11 @@ std::vector<DeviceInfo> list_devices();
 // Capabilities whose machine code this binary holds.
 std::vector<Capability> built_capabilities();
 
-// A captured sequence of operations. Replaying it reads and writes the same memory as the capture did.
-class Graph {
- public:
-  virtual ~Graph() = default;
-  virtual void replay(ops::Stream& stream) = 0;
-};
-
 // The backend of one GPU. Activations and state are BF16. Operations of one stream may be captured once they
 // have run eagerly at that size: scratch memory has its size then.
 class GpuBackend : public ops::Backend {
  public:
   [[nodiscard]] virtual const DeviceInfo& device() const = 0;
-  // Runs `operations`, which must enqueue on `stream` only, as a recording: nothing executes.
-  virtual std::unique_ptr<Graph> capture(ops::Stream& stream, const std::function<void()>& operations) = 0;
   // Seconds of device time between two points of a stream: benches only. Waits.
   virtual double time_seconds(ops::Stream& stream, const std::function<void()>& operations) = 0;
 };

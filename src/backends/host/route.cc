@@ -50,7 +50,14 @@ void route_row(const ops::RouteArgs& args, std::int64_t t) {
 
 void HostBackend::route(const ops::RouteArgs& args, ops::Stream&) {
   check(args);
-  for (std::int64_t t = 0; t < args.logits.rows(); ++t) route_row(args, t);
+  for (std::int64_t t = 0; t < args.logits.rows(); ++t) {
+    if (args.row_sequence.empty() || args.row_sequence.as<std::int32_t>()[t] >= 0) {
+      route_row(args, t);
+    } else {
+      std::fill_n(args.experts.row<std::int32_t>(t), args.experts.shape[1], -1);
+      std::fill_n(args.weights.row<float>(t), args.weights.shape[1], 0.0F);
+    }
+  }
 }
 
 }  // namespace inkstone::host

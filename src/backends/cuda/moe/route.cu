@@ -22,6 +22,7 @@ struct RouteProblem {
   std::int64_t experts_stride;
   float* weights;
   std::int64_t weights_stride;
+  const std::int32_t* row_sequence;  // null: no row is padding
   int num_rows, routed, shared, chosen;
 };
 
@@ -68,6 +69,11 @@ __device__ int take_best(const RouteProblem& p, int lane, const float (&score)[k
   return best.expert;
 }
 
+__device__ void choose_none(const RouteProblem& p, int row, int lane) {
+  if (lane < p.chosen) p.experts[row * p.experts_stride + lane] = -1;
+  if (lane < p.chosen + p.shared) p.weights[row * p.weights_stride + lane] = 0;
+}
+
 // Computes: the chosen experts and all weights of one row (`model.md` 7.1).
 // Layout: a warp per row; lane l holds routed experts l, l + 32, ... and then weight l of the chosen and
 // shared. Roles: all lanes alike. Synchronisation: warp shuffles only. Budget: E + S floats in, latency
@@ -76,6 +82,10 @@ __global__ void __launch_bounds__(kWarps* kWarpThreads) route_kernel(RouteProble
   const int row = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / kWarpThreads;
   const int lane = static_cast<int>(threadIdx.x % kWarpThreads);
   if (row >= p.num_rows) return;
+  if (p.row_sequence != nullptr && p.row_sequence[row] < 0) {
+    choose_none(p, row, lane);
+    return;
+  }
   const float* const logits = p.logits + row * p.logits_stride;
   float score[kPerLane];
   load_scores(p, logits, lane, score);
@@ -118,6 +128,7 @@ void route(const ops::RouteArgs& args, const Launch& launch) {
                              args.experts.row_stride,
                              args.weights.as<float>(),
                              args.weights.row_stride,
+                             args.row_sequence.empty() ? nullptr : args.row_sequence.as<std::int32_t>(),
                              num_rows,
                              routed,
                              shared,

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// ops/graph.h - a sequence of operations recorded once and enqueued many times: what a decode step costs the
+// host then no longer depends on how many operations it has.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "ops/stream.h"
+
+namespace inkstone::ops {
+
+// Each replay reads and writes the memory that the recording named.
+class Graph {
+ public:
+  virtual ~Graph() = default;
+  virtual void replay(Stream& stream) = 0;
+};
+
+class GraphOps {
+ public:
+  virtual ~GraphOps() = default;
+  // False where operations run when they are called: there is nothing to record.
+  [[nodiscard]] virtual bool captures() const { return false; }
+  // Calls `operations`, which must enqueue on `stream` only, as a recording: nothing executes. They must have
+  // run once at this size, so that memory inside operations has been taken. Null where captures() is false.
+  virtual std::unique_ptr<Graph> capture(Stream& /*stream*/, const std::function<void()>& /*operations*/) {
+    return nullptr;
+  }
+};
+
+}  // namespace inkstone::ops
