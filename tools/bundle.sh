@@ -14,7 +14,7 @@ archive=$build/inkstone-bundle.tar.xz
 rm -rf "$stage" "$archive"
 mkdir -p "$stage/lib"
 programs=()
-for name in inkstone conformance_test gpu_test ops_bench; do
+for name in inkstone conformance_test decode_bench gpu_test ops_bench; do
   if [ -x "$build/$name" ]; then programs+=("$build/$name"); fi
 done
 cp "${programs[@]}" "$stage/"
