@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs what needs a GPU, from the root of the repository, on a machine that has one: conformance, sanitizers, benches.
-#   OUT=folder tools/gpu/check.sh [conformance] [model] [program] [bench] [sanitize]     default: all but the last
-# Needs build/cuda-portable/inkstone-bundle.tar.xz (tools/bundle.sh). Every part has a time limit; full logs go to
+#   OUT=folder BUNDLE=archive tools/gpu/check.sh [conformance] [model] [program] [bench] [decode] [sanitize]
+# By default all but the last, of build/cuda-portable/inkstone-bundle.tar.xz (tools/bundle.sh). Every part has a time limit; full logs go to
 # $OUT (a few files), a short summary is printed last.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
@@ -10,11 +10,11 @@ cd "$(dirname "$0")/../.."
 out=${OUT:-build/gpu-results}
 mkdir -p "$out"
 home=$(mktemp -d)
-tar -C "$home" -xJf build/cuda-portable/inkstone-bundle.tar.xz || exit 1
+tar -C "$home" -xJf "${BUNDLE:-build/cuda-portable/inkstone-bundle.tar.xz}" || exit 1
 export LD_LIBRARY_PATH=$home/lib
 # Kernels are loaded at once: the first replay of a graph must not wait for one.
 export CUDA_MODULE_LOADING=EAGER
-parts=${*:-conformance model program bench}
+parts=${*:-conformance model program bench decode}
 suites="RowOps Linear GatedLinear ShortConv Route Moe Attention Sample"
 summary=$out/summary.txt
 : >"$summary"
@@ -78,6 +78,16 @@ run_bench() {
     note "bench $family: exit $?"
     cat "$home/bench.txt" >>"$summary"
   done
+}
+
+# One rank of the full-size model.
+run_decode() {
+  timeout 200 "$home/decode_bench" --sequences 1 8 32 >"$home/bench.txt" 2>&1
+  note "bench decode: exit $?"
+  cat "$home/bench.txt" >>"$summary"
+  timeout 100 "$home/decode_bench" --eager --steps 20 >"$home/bench.txt" 2>&1
+  note "bench decode --eager: exit $?"
+  grep -v '^  ' "$home/bench.txt" >>"$summary"
 }
 
 # Until eight minutes of the run are over.
