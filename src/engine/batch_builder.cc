@@ -130,13 +130,16 @@ void BatchBuilder::add_heads(const RowSource& source, std::int32_t sequence, Ste
 // Every row of a verify step is a draw: the one behind the last accepted draft is the next token.
 void BatchBuilder::add_draws(const RowSource& source, StepBatch& batch) {
   const std::int32_t end = batch.row_begin.back();
-  for (std::int32_t row = source.decode ? end - narrow(source.rows) : end - 1; row < end; ++row) {
+  const std::int32_t begin = source.decode ? end - narrow(source.rows) : end - 1;
+  for (std::int32_t row = begin; row < end; ++row) {
+    const std::span<const std::int32_t> before = source.drafts.first(at(row - begin));
     batch.logit_rows.push_back(row);
     batch.logit_slots.push_back(source.drafts.empty() ? source.slot.value : -1);
     batch.draws.push_back({.sequence = source.rules,
                            .position = batch.row_position[at(row)] + 1,
                            .fed_token = std::max(0, batch.ids[at(row)]),
-                           .mask = {}});
+                           .mask = source.constraint == nullptr ? std::span<const std::uint32_t>()
+                                                                : source.constraint->mask_after(before)});
   }
 }
 

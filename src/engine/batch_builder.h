@@ -28,6 +28,7 @@ struct RowSource {
   cache::SlotId slot;
   std::span<const cache::PageId> pages;
   const sampling::SequenceRules* rules = nullptr;
+  sampling::TokenConstraint* constraint = nullptr;
   std::int64_t head_begin = 0;  // of a prompt: the heads run from here to the end of its rows
   std::int64_t head_depths = 0;
   std::span<const speculative::MediaSpan> media_spans;

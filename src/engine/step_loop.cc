@@ -112,6 +112,9 @@ scheduler::SequenceView StepLoop::view_of(const Request& request) const {
   // All tokens that it may have are drawn: nothing left to feed.
   if (request.running() && view.length >= request.most_tokens)
     view.length = std::max(view.position, request.prompt_end);
+  // The mask of a token is known when the one before is.
+  if (request.submission.constraint && request.pending_draws > 0)
+    view.length = std::max(view.position, request.prompt_end);
   view.prompt_end = request.prompt_end;
   view.draft_rows = static_cast<std::int64_t>(request.drafting.drafts.size());
   view.most_tokens = request.most_tokens;
@@ -220,6 +223,7 @@ void StepLoop::add_source(const scheduler::PlannedRows& rows) {
                       .slot = cache_.slot(request.cached),
                       .pages = cache_.pages(request.cached),
                       .rules = &request.rules,
+                      .constraint = request.submission.constraint.get(),
                       .head_begin = drafting.head_rows,
                       .head_depths = drafting.depths,
                       .media_spans = drafting.media});
@@ -324,6 +328,7 @@ void StepLoop::take_token(std::int32_t index, const sampling::SampledToken& draw
     return end(index, FinishReason::kFailed, sampling::to_error(drawn.fault));
   request.tokens.push_back(drawn.id);
   request.rules.append({&drawn.id, 1});
+  if (request.submission.constraint) request.submission.constraint->accept(drawn.id);
   const cache::TokenKey key = cache::text_key(drawn.id);
   if (request.cached.valid()) cache_.append(request.cached, {&key, 1});
   ++counts_.generated_tokens;

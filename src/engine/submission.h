@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "cache/content_key.h"
 #include "sampling/params.h"
+#include "sampling/token_constraint.h"
 
 namespace inkstone::engine {
 
@@ -39,6 +40,9 @@ struct Submission {
   // token (a stop string is complete). Must be quick. Tokens that the engine has already begun to compute
   // behind it are neither shown nor kept.
   std::function<bool(std::int32_t id)> ends_answer;
+  // What a grammar forbids; none: nothing. Such an answer advances one step at a time: the mask of a token
+  // depends on the one before.
+  std::shared_ptr<sampling::TokenConstraint> constraint;
 };
 
 enum class FinishReason : std::uint8_t {

@@ -39,6 +39,7 @@ class ApiServer {
   ServedModel model_;
   std::unique_ptr<HttpServer> http_;
   Metrics metrics_;
+  AnswerGrammars grammars_;
   Workers workers_;
   Service service_;
   Router router_;

@@ -58,18 +58,6 @@ Status read_logprobs(const Field& body, sampling::SamplingParams& params) {
   return {};
 }
 
-// Refusing is better than an answer that only looks as if it had been constrained.
-Status refuse_constraints(const Field& body, const chat::ChatRequest& request) {
-  using Kind = chat::ToolChoice::Kind;
-  if (request.tool_choice.kind == Kind::kRequired || request.tool_choice.kind == Kind::kNamed)
-    return body["tool_choice"].refuse("only 'auto' and 'none' are supported");
-  const Field format = body["response_format"];
-  if (!format.present()) return {};
-  const std::string type = INK_TRY(format["type"].string());
-  if (type != "text") return format.refuse("only the type 'text' is supported");
-  return {};
-}
-
 Status check_count(const Service& service, const Field& messages) {
   if (!messages.is_array() || messages.value().items.size() <= service.limits.max_messages) return {};
   return messages.refuse(fmt::format("holds {} messages, at most {} are allowed",
@@ -122,7 +110,7 @@ Status check_model(const ServedModel& model, const Field& body) {
                                                 name.substr(0, 200), model.names.front()));
 }
 
-Result<ChatCall> prepare_chat(const Service& service, const Field& body) {
+Result<ChatCall> prepare_chat(Service& service, const Field& body) {
   ChatCall call;
   INK_TRY(check_model(service.model, body));
   INK_TRY(check_count(service, body["messages"]));
@@ -130,14 +118,14 @@ Result<ChatCall> prepare_chat(const Service& service, const Field& body) {
   call.fields = INK_TRY(read_answer_fields(body));
   INK_TRY(read_max_tokens(body, call.fields.sampling));
   INK_TRY(read_logprobs(body, call.fields.sampling));
-  INK_TRY(refuse_constraints(body, call.request));
+  call.form = INK_TRY(service.grammars.find(call.request, body));
   call.prompt = INK_TRY(service.model.encoder->encode(call.request)).ids;
   call.warnings = call.request.warnings;
   warn_of_unknown(body, call.warnings);
   return call;
 }
 
-Result<ChatCall> prepare_chat(const Service& service, std::string_view body) {
+Result<ChatCall> prepare_chat(Service& service, std::string_view body) {
   const chat::JsonValue parsed = INK_TRY(parse_body(body));
   return prepare_chat(service, Field(&parsed, ""));
 }
@@ -156,6 +144,7 @@ std::vector<engine::Submission> submissions_of(const ServedModel& model, const C
     submission.priority = call.fields.priority;
     submission.boundaries = boundaries_of(model, call.prompt);
     submission.ends_answer = stop_watch(model, call);
+    if (call.form) submission.constraint = std::make_shared<sampling::GrammarConstraint>(call.form);
   }
   return submissions;
 }

@@ -21,13 +21,14 @@ struct ChatCall {
   chat::ChatRequest request;
   AnswerFields fields;
   std::vector<std::int32_t> prompt;
+  AnswerGrammars::Automaton form;     // none: free
   std::vector<std::string> warnings;  // what the client sent without effect
 };
 
 // `body` as OpenAI's chat completions.
-Result<ChatCall> prepare_chat(const Service& service, const chat::Field& body);
+Result<ChatCall> prepare_chat(Service& service, const chat::Field& body);
 // The same from text; a body that is no JSON is an error that names the number at fault, where there is one.
-Result<ChatCall> prepare_chat(const Service& service, std::string_view body);
+Result<ChatCall> prepare_chat(Service& service, std::string_view body);
 
 // For every endpoint: a body that must be a JSON object.
 Result<chat::JsonValue> parse_body(std::string_view body);

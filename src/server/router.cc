@@ -26,6 +26,9 @@ struct Route {
 constexpr auto kRoutes = std::to_array<Route>({
     {"POST", "/v1/chat/completions", chat_completions},
     {"POST", "/v1/completions", completions},
+    {"POST", "/v1/responses", responses},
+    {"POST", "/v1/messages", messages},
+    {"POST", "/v1/messages/count_tokens", count_message_tokens},
     {"GET", "/v1/models", list_models},
     {"POST", "/tokenize", tokenize},
     {"POST", "/detokenize", detokenize},

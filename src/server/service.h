@@ -12,6 +12,7 @@
 #include "engine/step_loop.h"
 #include "engine/submission.h"
 #include "engine/ticket.h"
+#include "server/grammar/answer_grammar.h"
 #include "server/http/workers.h"
 #include "server/metrics.h"
 #include "text/special_tokens.h"
@@ -43,6 +44,7 @@ struct Service {
   Workers& workers;
   IoLoop& loop;
   Metrics& metrics;
+  AnswerGrammars& grammars;
   ServiceLimits limits;
   std::string version;
   std::int64_t started_unix_s = 0;

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// sampling/grammar_automaton.h - runs a grammar over tokens: after any answer so far, which ids may follow.
+// States and masks are made when they are first met and kept; requests of the same form share them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "sampling/grammar.h"
+#include "sampling/token_constraint.h"
+#include "sampling/vocabulary_bytes.h"
+
+namespace inkstone::sampling {
+
+// The answer so far leads to a set of places in the grammar, each with the rules that are open there: that
+// set is a state. All functions may be called from any thread.
+class GrammarAutomaton {
+ public:
+  using State = std::int32_t;
+  static constexpr State kDead = -1;
+  static constexpr std::int32_t kMaxDepth = 64;     // open rules
+  static constexpr std::size_t kMaxStates = 16384;  // beyond, every further state is dead
+  static constexpr std::size_t kMaxMaskBytes = std::size_t{64} << 20;
+
+  GrammarAutomaton(Grammar grammar, Grammar::Node start, std::shared_ptr<const VocabularyBytes> vocabulary);
+
+  [[nodiscard]] State start();
+  // A token: control tokens by id, others byte by byte.
+  State after(State state, std::int32_t id);
+  // Bits of ids that may not follow, as TokenMask::words(). Valid as long as the automaton.
+  std::span<const std::uint32_t> mask(State state);
+  [[nodiscard]] std::size_t num_states();
+
+ private:
+  using Stack = std::int32_t;
+  static constexpr Stack kEmpty = 0;
+  static constexpr Stack kUnknown = 1;  // whatever lies below the place where a local walk began
+  static constexpr State kNotMade = -2;
+
+  struct Place {
+    Grammar::Node node = 0;
+    Stack stack = kEmpty;
+    friend auto operator<=>(const Place&, const Place&) = default;
+  };
+  struct Frame {
+    Stack below = kEmpty;
+    Grammar::Node then = 0;
+    std::int32_t depth = 0;
+  };
+  struct StateEntry {
+    std::vector<Place> places;  // those that take input, ascending
+    bool escapes = false;       // a local walk may leave what it knows here
+    std::array<State, 256> next;
+    std::span<const std::uint32_t> mask{};
+  };
+  // What a walk says of the whole vocabulary without knowing the rules that are open below.
+  struct LocalMask {
+    std::vector<std::uint32_t> allowed;    // bits: certainly
+    std::vector<std::uint32_t> undecided;  // indices of vocabulary entries
+  };
+
+  Stack push(Stack below, Grammar::Node then);
+  void close(Place place, std::vector<Place>& places, bool& escapes);
+  State intern(std::vector<Place> places, bool escapes);
+  State make(std::span<const Place> seeds);
+  State step(State state, std::uint8_t byte);
+  State step_token(State state, std::int32_t id);
+  State walk(State state, const VocabularyBytes::Entry& entry);
+  const LocalMask& local_mask(const StateEntry& entry);
+  LocalMask walk_vocabulary(State local);
+  std::span<const std::uint32_t> keep(std::vector<std::uint32_t> words);
+  [[nodiscard]] StateEntry& at(State state) { return states_[static_cast<std::size_t>(state)]; }
+
+  Grammar grammar_;
+  Grammar::Node start_;
+  std::shared_ptr<const VocabularyBytes> vocabulary_;
+  std::vector<std::int32_t> entry_of_id_;  // -1: a control token
+  std::vector<std::int32_t> control_ids_;  // that the grammar names
+  std::vector<bool> is_exit_;              // by node: the end of a rule
+
+  std::mutex mutex_;
+  std::vector<Frame> frames_;
+  std::map<std::pair<Stack, Grammar::Node>, Stack> frame_index_;
+  std::deque<StateEntry> states_;  // entries stay where they are
+  std::map<std::pair<std::vector<Place>, bool>, State> state_index_;
+  std::map<State, LocalMask> local_masks_;
+  std::map<std::vector<std::uint32_t>, bool> masks_;  // the keys are what spans refer to
+  std::size_t mask_bytes_ = 0;
+  std::vector<std::uint32_t> all_forbidden_;
+};
+
+// One answer in one form.
+class GrammarConstraint final : public TokenConstraint {
+ public:
+  explicit GrammarConstraint(std::shared_ptr<GrammarAutomaton> automaton)
+      : automaton_(std::move(automaton)), state_(automaton_->start()) {}
+
+  std::span<const std::uint32_t> mask_after(std::span<const std::int32_t> drafts) override;
+  void accept(std::int32_t id) override { state_ = automaton_->after(state_, id); }
+
+ private:
+  std::shared_ptr<GrammarAutomaton> automaton_;
+  GrammarAutomaton::State state_;
+};
+
+}  // namespace inkstone::sampling

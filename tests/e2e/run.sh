@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Runs the built server against real clients and a browser. What they need is installed into build/e2e/venv.
+#   tests/e2e/run.sh [pytest arguments]
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+work=build/e2e
+venv=$work/venv
+mkdir -p "$work/artefacts"
+if [ ! -x "$venv/bin/python" ]; then python3 -m venv "$venv"; fi
+if ! cmp -s tests/e2e/requirements.txt "$venv/requirements.txt"; then
+  "$venv/bin/pip" install --quiet --disable-pip-version-check --retries 5 -r tests/e2e/requirements.txt
+  cp tests/e2e/requirements.txt "$venv/requirements.txt"
+fi
+export INKSTONE_BINARY=${INKSTONE_BINARY:-$PWD/build/release/inkstone}
+export INKSTONE_ARTEFACTS=$PWD/$work/artefacts
+exec "$venv/bin/python" -m pytest -q -p no:cacheprovider tests/e2e "$@"

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""curl on every endpoint, and what only a process as a whole shows: keys from file and environment, the end."""
+import json
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+import requests
+
+CHAT = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 4, "temperature": 0}
+
+
+def curl(url, body=None, *options):
+    command = ["curl", "-sS", "--max-time", "60", "-w", "\n%{http_code}", *options, url]
+    if body is not None:
+        command += ["-H", "content-type: application/json", "-d", json.dumps(body)]
+    text, status = subprocess.run(command, check=True, capture_output=True, text=True).stdout.rsplit("\n", 1)
+    return int(status), text
+
+
+@pytest.mark.parametrize("path, body", [
+    ("/v1/chat/completions", CHAT),
+    ("/v1/completions", {"prompt": "Hi", "max_tokens": 2}),
+    ("/v1/responses", {"input": "Hi", "max_output_tokens": 2}),
+    ("/v1/messages", {**CHAT}),
+    ("/v1/messages/count_tokens", {"messages": CHAT["messages"]}),
+    ("/tokenize", {"prompt": "Hi"}),
+    ("/detokenize", {"tokens": [1, 2]}),
+    ("/render", {"messages": CHAT["messages"]}),
+    ("/v1/models", None), ("/health", None), ("/ready", None), ("/version", None), ("/metrics", None), ("/", None)])
+def test_every_endpoint_answers(server, path, body):
+    status, text = curl(server.url + path, body)
+    assert status == 200, text
+    if body is not None:
+        json.loads(text)
+
+
+@pytest.mark.parametrize("path, body, last", [
+    ("/v1/chat/completions", CHAT, "data: [DONE]"),
+    ("/v1/completions", {"prompt": "Hi", "max_tokens": 2}, "data: [DONE]"),
+    ("/v1/responses", {"input": "Hi", "max_output_tokens": 2}, None),
+    ("/v1/messages", CHAT, 'data: {"type":"message_stop"}')])
+def test_every_stream_has_its_end(server, path, body, last):
+    status, text = curl(server.url + path, {**body, "stream": True}, "-N")
+    assert status == 200
+    lines = [line for line in text.splitlines() if line]
+    if last:
+        assert lines[-1] == last
+    else:
+        assert json.loads(lines[-1][6:])["type"] in ("response.completed", "response.incomplete")
+
+
+def test_a_large_upload_is_answered(server):
+    status, text = curl(server.url + "/tokenize", {"prompt": "word " * 200_000})
+    assert status == 200
+    assert json.loads(text)["count"] >= 200_000
+
+
+def test_keys_come_from_file_and_environment(start_server, tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text("# keys\nalpha\n\nbeta\n")
+    server = start_server("--api-key-file", str(keys), env={"INKSTONE_API_KEY": "gamma"})
+    for key in ("alpha", "beta", "gamma"):
+        assert curl(server.url + "/v1/models", None, "-H", f"authorization: Bearer {key}")[0] == 200
+    assert curl(server.url + "/v1/models")[0] == 401
+    assert curl(server.url + "/health")[0] == 200
+
+
+def test_the_end_waits_for_answers(start_server):
+    server = start_server()
+    reply = {}
+    ask = threading.Thread(target=lambda: reply.update(server.post("/v1/chat/completions", {**CHAT, "max_tokens": 200,
+                                                                                            "ignore_eos": True}).json()))
+    ask.start()
+    time.sleep(0.3)
+    assert server.stop() == 0
+    ask.join()
+    assert reply["choices"][0]["finish_reason"] == "length"
+
+
+def test_a_bad_port_is_a_usage_error(server):
+    import conftest
+    taken = server.url.rsplit(":", 1)[1]
+    result = subprocess.run([conftest.BINARY, "serve", "--port", taken], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 1
+    assert taken in result.stderr
+
+
+def test_requests_leave_no_trace_in_the_gauges(server):
+    assert curl(server.url + "/v1/chat/completions", CHAT)[0] == 200
+    deadline = time.time() + 10
+    while server.metric("inkstone_requests_running") + server.metric("inkstone_requests_waiting") > 0:
+        assert time.time() < deadline
+        time.sleep(0.05)

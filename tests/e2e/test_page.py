@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page at / in headless Chromium: a real conversation. The screenshot is kept as an artefact."""
+import pathlib
+import shutil
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+import conftest
+
+
+@pytest.fixture(scope="module")
+def page(server):
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("there is no chromium on this system")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1100, "height": 800})
+        page.problems = []
+        page.on("pageerror", lambda error: page.problems.append(str(error)))
+        page.on("console", lambda message: page.problems.append(message.text) if message.type == "error" else None)
+        page.on("request", lambda request: page.problems.append(request.url)
+                if not request.url.startswith((server.url, "data:")) else None)
+        page.goto(server.url)
+        yield page
+        browser.close()
+
+
+def say(page, text, turns):
+    page.fill("#input", text)
+    page.press("#input", "Enter")
+    page.wait_for_function(f"document.body.dataset.idle === '{turns}'", timeout=60_000)
+
+
+def test_a_conversation(page):
+    page.fill("#temperature", "0")
+    say(page, "What is the capital of China?", 2)
+    assert "Beijing" in page.locator(".assistant .text").first.inner_text()
+    thinking = page.locator("details.thinking").first
+    assert thinking.get_attribute("open") is None, "thinking folds when the answer begins"
+    thinking.locator("summary").click()
+    assert thinking.locator("div").inner_text()
+    assert "tokens/s" in page.locator("#speed").inner_text()
+    assert " in (" in page.locator("#usage").inner_text()
+
+    page.select_option("#effort", "none")
+    say(page, "And of France?", 4)
+    assert page.locator(".assistant").nth(1).locator("details.thinking").count() == 0
+    page.screenshot(path=pathlib.Path(conftest.ARTEFACTS) / "page.png")
+    assert page.problems == []
+
+
+def test_attachments_wait_for_support(page):
+    assert page.locator("#attach").is_disabled()
+
+
+def test_an_error_is_shown(page):
+    page.fill("#temperature", "-1")
+    page.click("#fresh")
+    say(page, "Hi", 2)
+    assert "temperature" in page.locator(".error").inner_text()
+    page.fill("#temperature", "0")
