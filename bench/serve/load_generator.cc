@@ -46,10 +46,11 @@ std::string request_text(const ServeLoad& load) {
   std::string prompt;
   for (std::int64_t word = 0; word < load.prompt_tokens; ++word) prompt += "a ";
   const std::string body = fmt::format(
-      R"({{"messages":[{{"role":"user","content":"{}"}}],"stream":true,"max_tokens":{},"ignore_eos":true}})", prompt,
-      load.answer_tokens);
+      R"({{"messages":[{{"role":"user","content":"{}"}}],"stream":true,"max_tokens":{},"ignore_eos":true}})",
+      prompt, load.answer_tokens);
   return fmt::format(
-      "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{}",
+      "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: "
+      "{}\r\n\r\n{}",
       body.size(), body);
 }
 
@@ -77,7 +78,8 @@ class Client {
     events_ = 0;
     done_ = false;
     tail_.clear();
-    return ::send(socket_, request.data(), request.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(request.size());
+    return ::send(socket_, request.data(), request.size(), MSG_NOSIGNAL) ==
+           static_cast<ssize_t>(request.size());
   }
 
   // False: the connection has ended. `done()` after an answer.
@@ -99,8 +101,8 @@ class Client {
     tail_ += piece;
     const Clock::time_point now = Clock::now();
     std::size_t at = 0;
-    for (std::size_t next = tail_.find(kEvent); next != std::string::npos && next + kEmpty.size() <= tail_.size();
-         next = tail_.find(kEvent, at)) {
+    for (std::size_t next = tail_.find(kEvent);
+         next != std::string::npos && next + kEmpty.size() <= tail_.size(); next = tail_.find(kEvent, at)) {
       at = next + kEvent.size();
       if (tail_[at] != '"') note_event(now, counts);
     }
@@ -129,7 +131,8 @@ class Client {
 
 class Load {
  public:
-  explicit Load(const ServeLoad& load) : load_(load), request_(request_text(load)), epoll_(::epoll_create1(0)) {}
+  explicit Load(const ServeLoad& load)
+      : load_(load), request_(request_text(load)), epoll_(::epoll_create1(0)) {}
   ~Load() { ::close(epoll_); }
   Load(const Load&) = delete;
   Load& operator=(const Load&) = delete;
@@ -137,7 +140,8 @@ class Load {
   Result<ServeReport> run() {
     for (std::int64_t idx = 0; idx < load_.connections; ++idx) INK_TRY(connect());
     const auto after = [](double seconds) {
-      return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+      return Clock::now() +
+             std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
     };
     INK_TRY(serve_until(after(load_.warmup_seconds)));
     counts_.on = true;
@@ -150,7 +154,8 @@ class Load {
   Status connect() {
     clients_.push_back(std::make_unique<Client>(load_.port));
     Client& client = *clients_.back();
-    if (!client.connected()) return fail(ErrorKind::kIo, fmt::format("nobody listens on port {}", load_.port));
+    if (!client.connected())
+      return fail(ErrorKind::kIo, fmt::format("nobody listens on port {}", load_.port));
     epoll_event event{.events = EPOLLIN, .data = {.ptr = &client}};
     ::epoll_ctl(epoll_, EPOLL_CTL_ADD, client.socket(), &event);
     if (!client.ask(request_)) return fail(ErrorKind::kIo, "the server took no request");
@@ -161,7 +166,8 @@ class Load {
     std::array<epoll_event, 256> events;
     while (Clock::now() < end) {
       const int count = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), 100);
-      for (int idx = 0; idx < count; ++idx) INK_TRY(serve(*static_cast<Client*>(events[static_cast<std::size_t>(idx)].data.ptr)));
+      for (int idx = 0; idx < count; ++idx)
+        INK_TRY(serve(*static_cast<Client*>(events[static_cast<std::size_t>(idx)].data.ptr)));
     }
     return {};
   }

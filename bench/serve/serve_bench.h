@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench/serve/serve_bench.h - what the server costs by itself: HTTP, streams and the loop around a model that computes
-// nothing. The load comes from the calling process; the server is another one.
+// bench/serve/serve_bench.h - what the server costs by itself: HTTP, streams and the loop around a model that
+// computes nothing. The load comes from the calling process; the server is another one.
 #pragma once
 
 #include <cstdint>
@@ -33,17 +33,19 @@ struct ServeReport {
 // Streams chat completions from a server on loopback. Counts what ends within the time.
 Result<ServeReport> run_load(const ServeLoad& load);
 
-// Keeps the calling thread, and those that it starts, on one of the cores that the process may use: the server on the
-// first, the load on the second. Does nothing where there is only one.
+// Keeps the calling thread, and those that it starts, on one of the cores that the process may use: the
+// server on the first, the load on the second. Does nothing where there is only one.
 void use_core(int index);
 
-// Our server with a stub behind it, in a child process: call it while the process has one thread. Ended by the
-// destructor.
+// Our server with a stub behind it, in a child process: call it while the process has one thread. Ended by
+// the destructor.
 class StubServer {
  public:
   // `folder`: a checkpoint, for its tokenizer.
   static Result<StubServer> start(const std::string& folder, std::int64_t sequences);
-  StubServer(StubServer&& other) noexcept : process_(other.process_), port_(other.port_) { other.process_ = -1; }
+  StubServer(StubServer&& other) noexcept : process_(other.process_), port_(other.port_) {
+    other.process_ = -1;
+  }
   StubServer& operator=(StubServer&&) = delete;
   ~StubServer();
   [[nodiscard]] std::uint16_t port() const { return port_; }

@@ -51,7 +51,8 @@ Status serve(const std::string& folder, std::int64_t sequences, int pipe) {
   server::ApiServerOptions options;
   options.http.port = 0;
   options.limits.max_answers = 1 << 16;
-  const std::unique_ptr<server::ApiServer> server = INK_TRY(server::ApiServer::create(options, std::move(model)));
+  const std::unique_ptr<server::ApiServer> server =
+      INK_TRY(server::ApiServer::create(options, std::move(model)));
   const std::uint16_t port = server->port();
   if (::write(pipe, &port, sizeof(port)) != sizeof(port)) return fail(ErrorKind::kIo, "the parent has gone");
   server->run();

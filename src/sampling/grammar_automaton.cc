@@ -18,10 +18,11 @@ void clear_bit(std::vector<std::uint32_t>& words, std::int32_t id) {
 
 }  // namespace
 
-GrammarAutomaton::GrammarAutomaton(Grammar grammar, Grammar::Node start,
+GrammarAutomaton::GrammarAutomaton(Grammar grammar, Grammar::Node start, Grammar::Node end,
                                    std::shared_ptr<const VocabularyBytes> vocabulary)
     : grammar_(std::move(grammar)),
       start_(start),
+      end_(end),
       vocabulary_(std::move(vocabulary)),
       entry_of_id_(static_cast<std::size_t>(vocabulary_->num_ids), -1),
       is_exit_(grammar_.num_nodes(), false),
@@ -70,7 +71,7 @@ GrammarAutomaton::State GrammarAutomaton::make(std::span<const Place> seeds) {
   for (const Place& seed : seeds) close(seed, places, escapes);
   std::erase_if(places, [&](const Place& place) {
     const Grammar::NodeEdges& edges = grammar_.edges(place.node);
-    return edges.ranges.empty() && edges.tokens.empty();
+    return edges.ranges.empty() && edges.tokens.empty() && place.node != end_;
   });
   if (places.empty() && !escapes) return kDead;
   std::ranges::sort(places);

@@ -28,7 +28,9 @@ class GrammarAutomaton {
   static constexpr std::size_t kMaxStates = 16384;  // beyond, every further state is dead
   static constexpr std::size_t kMaxMaskBytes = std::size_t{64} << 20;
 
-  GrammarAutomaton(Grammar grammar, Grammar::Node start, std::shared_ptr<const VocabularyBytes> vocabulary);
+  // An answer goes from `start` to `end`, behind which nothing follows.
+  GrammarAutomaton(Grammar grammar, Grammar::Node start, Grammar::Node end,
+                   std::shared_ptr<const VocabularyBytes> vocabulary);
 
   [[nodiscard]] State start();
   // A token: control tokens by id, others byte by byte.
@@ -79,6 +81,7 @@ class GrammarAutomaton {
 
   Grammar grammar_;
   Grammar::Node start_;
+  Grammar::Node end_;
   std::shared_ptr<const VocabularyBytes> vocabulary_;
   std::vector<std::int32_t> entry_of_id_;  // -1: a control token
   std::vector<std::int32_t> control_ids_;  // that the grammar names

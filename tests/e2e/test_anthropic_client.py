@@ -12,7 +12,7 @@ def client(server):
 
 
 def test_messages_are_the_same_whole_and_streamed(client):
-    fields = dict(model="inkling-mini", max_tokens=100, messages=QUESTION, temperature=0, system="Be brief.")
+    fields = dict(model="inkling-mini", max_tokens=100, messages=QUESTION, extra_body={"temperature": 0}, system="Be brief.")
     whole = client.messages.create(**fields)
     assert whole.stop_reason == "end_turn"
     assert "Beijing" in "".join(block.text for block in whole.content if block.type == "text")
@@ -37,19 +37,20 @@ def test_tool_results_and_thinking_are_understood(client):
                                                    "input": {"city": "Paris"}}]},
                 {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "sunny"}]}]
     tools = [{"name": "get_weather", "description": "w", "input_schema": {"type": "object", "properties": {}}}]
-    reply = client.messages.create(model="inkling-mini", max_tokens=40, messages=messages, tools=tools, temperature=0)
+    reply = client.messages.create(model="inkling-mini", max_tokens=40, messages=messages, tools=tools,
+                                   extra_body={"temperature": 0})
     assert reply.content
 
 
 def test_stop_sequences(client):
-    reply = client.messages.create(model="inkling-mini", max_tokens=100, messages=QUESTION, temperature=0,
+    reply = client.messages.create(model="inkling-mini", max_tokens=100, messages=QUESTION, extra_body={"temperature": 0},
                                    stop_sequences=["China"])
     assert (reply.stop_reason, reply.stop_sequence) == ("stop_sequence", "China")
 
 
 def test_errors_have_their_form(client):
     with pytest.raises(anthropic.BadRequestError) as wrong:
-        client.messages.create(model="inkling-mini", max_tokens=10, messages=QUESTION, temperature=-1)
+        client.messages.create(model="inkling-mini", max_tokens=10, messages=QUESTION, extra_body={"temperature": -1})
     assert wrong.value.body["error"]["type"] == "invalid_request_error"
     with pytest.raises(anthropic.NotFoundError):
         client.messages.create(model="other", max_tokens=10, messages=QUESTION)

@@ -14,9 +14,11 @@ CHAT = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 4, "tempe
 
 def curl(url, body=None, *options):
     command = ["curl", "-sS", "--max-time", "60", "-w", "\n%{http_code}", *options, url]
+    sent = None
     if body is not None:
-        command += ["-H", "content-type: application/json", "-d", json.dumps(body)]
-    text, status = subprocess.run(command, check=True, capture_output=True, text=True).stdout.rsplit("\n", 1)
+        command += ["-H", "content-type: application/json", "-d", "@-"]
+        sent = json.dumps(body)
+    text, status = subprocess.run(command, check=True, capture_output=True, text=True, input=sent).stdout.rsplit("\n", 1)
     return int(status), text
 
 

@@ -324,7 +324,7 @@ TEST(ChatCompletions, NameTheFieldThatIsWrong) {
       {{{"ignore_eos", 1}}, "ignore_eos"},
       {{{"tools", 3}}, "tools"},
       {{{"tool_choice", "sometimes"}}, "tool_choice"},
-      {{{"response_format", {{"type", "yaml"}}}}, "response_format"},
+      {{{"response_format", {{"type", "yaml"}}}}, "response_format.type"},
       {{{"model", 4}}, "model"},
   };
   for (const WrongField& c : wrong) {

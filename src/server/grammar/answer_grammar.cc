@@ -41,9 +41,10 @@ class TurnBuilder {
       if (!request_.tools.empty() && request_.tool_choice.kind == ToolChoice::Kind::kAuto)
         INK_TRY(add_calls(block));
     }
-    grammar_.token(end_, tokens_.end_sampling);
+    end_ = grammar_.token(end_, tokens_.end_sampling);
     return start;
   }
+  [[nodiscard]] Node end() const { return end_; }
   Grammar take() { return std::move(grammar_); }
 
  private:
@@ -180,7 +181,7 @@ Result<AnswerGrammars::Automaton> AnswerGrammars::compile(const ChatRequest& req
                                                           const Field& body) const {
   TurnBuilder turn(tokens_, request, body);
   const Node start = INK_TRY(turn.build());
-  auto automaton = std::make_shared<sampling::GrammarAutomaton>(turn.take(), start, vocabulary_);
+  auto automaton = std::make_shared<sampling::GrammarAutomaton>(turn.take(), start, turn.end(), vocabulary_);
   // The first masks are made here, on the worker, rather than on the engine's thread.
   automaton->mask(automaton->start());
   return automaton;

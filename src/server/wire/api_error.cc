@@ -33,7 +33,7 @@ constexpr std::array<std::string_view, 14> kSamplingFields = {"temperature",
 
 bool is_path_byte(char byte) {
   return std::isalnum(static_cast<unsigned char>(byte)) != 0 ||
-         std::string_view("_.-[]").find(byte) != std::string_view::npos;
+         std::string_view("_.-[]$'").find(byte) != std::string_view::npos;
 }
 
 std::string field_of(std::string_view message) {
