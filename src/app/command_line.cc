@@ -251,7 +251,7 @@ void add_bench(CLI::App& app, Chosen& chosen) {
   const auto [command, options] =
       add_command<BenchOptions>(app, chosen, "bench", "Measures, and says what the limit is", bench);
   add_text(*command, "WHAT", options->what,
-           "engine: the loop without a model; decode, prefill, ops: on the CPU")
+           "engine: the loop without a model; serve: the server; decode, prefill, ops: on the CPU")
       ->required();
   command->add_flag("--stub", options->stub, "A model that computes nothing");
   add_integer(*command, "--steps", options->steps, {10, 1 << 20}, "Timed steps (default: 2000)");
@@ -263,6 +263,11 @@ void add_bench(CLI::App& app, Chosen& chosen) {
   add_integer(*command, "--repeats", options->repeats, {1, 1000}, "Prefill passes (default: 3)");
   command->add_option("--family", options->family, "Of ops: linear, moe or attention (default: all)")
       ->check(CLI::IsMember({"linear", "moe", "attention"}));
+  add_integer(*command, "--connections", options->connections, {1, 4096},
+              "serve: clients at a time (default: 64)");
+  add_integer(*command, "--seconds", options->seconds, {1, 600}, "serve: timed seconds (default: 5)");
+  add_integer(*command, "--against", options->against, {1, 65535},
+              "serve: port of a server to measure beside it");
 }
 
 void add_doctor(CLI::App& app, Chosen& chosen) {

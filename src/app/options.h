@@ -115,14 +115,17 @@ struct ServeOptions {
 
 struct BenchOptions {
   CommonOptions common;
-  std::string what;   // "engine", "decode", "prefill" or "ops"
-  bool stub = false;  // engine: a model that computes nothing
+  std::string what;   // "engine", "serve", "decode", "prefill" or "ops"
+  bool stub = false;  // engine, serve: a model that computes nothing
   std::int64_t steps = 2000;
-  std::string family;               // ops: linear, moe or attention; empty: all
-  std::int64_t tokens = 0;          // to decode, or to take in; 0: 32 or 512
-  std::int64_t prompt_tokens = 16;  // before decoding
-  std::int64_t chunk = 512;         // rows of a prefill pass
-  std::int64_t repeats = 3;         // prefill passes
+  std::string family;                   // ops: linear, moe or attention; empty: all
+  std::int64_t tokens = 0;              // to decode, or to take in; 0: 32 or 512
+  std::int64_t prompt_tokens = 16;      // before decoding
+  std::int64_t chunk = 512;             // rows of a prefill pass
+  std::int64_t repeats = 3;             // prefill passes
+  std::int64_t connections = 64;        // serve
+  std::int64_t seconds = 5;             // serve
+  std::optional<std::int64_t> against;  // serve: port of another server, for comparison
 };
 
 struct EvalOptions {

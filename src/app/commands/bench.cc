@@ -5,6 +5,7 @@
 
 #include "app/commands/allocation_count.h"
 #include "app/commands/bench_cpu.h"
+#include "app/commands/bench_serve.h"
 #include "app/commands/commands.h"
 #include "app/console.h"
 #include "bench/engine/engine_bench.h"
@@ -55,11 +56,13 @@ Status bench_stub_engine(const BenchOptions& options) {
 Status bench(const BenchOptions& options) {
   if (options.what == "decode" || options.what == "prefill" || options.what == "ops")
     return bench_cpu(options);
-  if (options.what != "engine")
-    return fail(ErrorKind::kUnsupported,
-                fmt::format("bench {}: this program measures engine, decode, prefill and ops", options.what));
-  if (!options.stub) return invalid("bench engine measures the loop alone: give --stub");
-  return bench_stub_engine(options);
+  if (options.what != "engine" && options.what != "serve")
+    return fail(
+        ErrorKind::kUnsupported,
+        fmt::format("bench {}: this program measures engine, serve, decode, prefill and ops", options.what));
+  if (!options.stub)
+    return invalid(fmt::format("bench {} measures what is around the model: give --stub", options.what));
+  return options.what == "serve" ? bench_stub_server(options) : bench_stub_engine(options);
 }
 
 }  // namespace inkstone::app
