@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "server/chat_turns.h"
+#include "server/answer/chat_turns.h"
 
 namespace inkstone::server {
 

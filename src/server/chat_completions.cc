@@ -6,10 +6,10 @@
 #include <memory>
 #include <utility>
 
+#include "server/answer/chat_turns.h"
+#include "server/answer/generation.h"
 #include "server/chat_call.h"
-#include "server/chat_turns.h"
 #include "server/endpoints.h"
-#include "server/generation.h"
 #include "server/sse_writer.h"
 #include "server/wire/json_writer.h"
 

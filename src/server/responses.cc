@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "server/block_turns.h"
+#include "server/answer/block_turns.h"
 #include "server/endpoints.h"
 #include "server/sse_writer.h"
 #include "server/wire/chat_body.h"

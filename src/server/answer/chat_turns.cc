@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/chat_turns.h"
+#include "server/answer/chat_turns.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// server/block_turns.h - an answer as a list of blocks (thinking, text, calls) in the order of their
+// server/answer/block_turns.h - an answer as a list of blocks (thinking, text, calls) in the order of their
 // generation: the form of the dialects that are no chat completions. One answer per request.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "server/chat_turns.h"
+#include "server/answer/chat_turns.h"
 
 namespace inkstone::server {
 

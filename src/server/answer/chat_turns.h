@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// server/chat_turns.h - tokens of a chat answer to messages: what all dialects share. Each dialect derives
-// the response it writes.
+// server/answer/chat_turns.h - tokens of a chat answer to messages: what all dialects share. Each dialect
+// derives the response it writes.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "chat/reply_decoder.h"
+#include "server/answer/generation.h"
 #include "server/chat_call.h"
-#include "server/generation.h"
 
 namespace inkstone::server {
 

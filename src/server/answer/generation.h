@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// server/generation.h - the answers of one request while they are generated: submissions go to the engine,
-// tokens come back through tickets and are handed on the I/O thread to whoever writes the response.
+// server/answer/generation.h - the answers of one request while they are generated: submissions go to the
+// engine, tokens come back through tickets and are handed on the I/O thread to whoever writes the response.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/generation.h"
+#include "server/answer/generation.h"
 
 #include <fmt/format.h>
 

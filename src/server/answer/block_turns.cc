@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/block_turns.h"
+#include "server/answer/block_turns.h"
 
 namespace inkstone::server {
 
