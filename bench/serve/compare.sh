@@ -17,4 +17,4 @@ for _ in $(seq 100); do
   if (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then break; fi
   sleep 0.1
 done
-build/release/inkstone bench serve --stub --against "$port" "$@"
+${INKSTONE_BINARY:-build/release/inkstone} bench serve --stub --against "$port" "$@"
