@@ -311,6 +311,9 @@ void add_eval(CLI::App& app, Chosen& chosen) {
   add_text(*command, "--results", options->results,
            "Keeps the answers, so that a second run continues where this one ended")
       ->type_name("FILE");
+  add_text(*command, "--server", options->server,
+           "Ask a running server instead, http://HOST:PORT; the key is taken from INKSTONE_API_KEY")
+      ->type_name("URL");
   add_integer(*command, "--requests", options->requests, {1, 4096}, "Requests at a time (default: 16)");
   add_integer(*command, "--max-tokens", options->max_tokens, {1, kMaxTokens}, "Of one answer (default: 150)");
   command->add_flag("!--no-prefix-reuse", options->reuse_prefixes, "Compute every prompt from its start");

@@ -133,6 +133,7 @@ struct EvalOptions {
   std::string folder;
   std::vector<std::string> sets;       // none: all of the folder
   std::optional<std::string> compare;  // the reference's summary; then items that differ fail the run
+  std::optional<std::string> server;   // address of one that answers instead of the model
   std::optional<std::string> results;  // keeps the answers; a second run continues
   std::int64_t requests = 16;          // at a time
   std::int64_t max_tokens = 150;       // of one answer

@@ -6,6 +6,7 @@
 """
 import json
 import os
+import subprocess
 import sys
 import unittest
 
@@ -106,6 +107,20 @@ class Eval(ProgramTest):
         lines = self.output("eval", folder, "--model", model).splitlines()
         self.assertRegex(lines[1], "^audio +not run: audio-000: .*no tower")
         self.assertRegex(lines[2], "^facts +1 ")
+
+    def test_a_server_is_asked_instead(self):
+        folder, summary = self.make_sets(3, names=("facts", "reasoning", "tool_calls"))
+        serving = subprocess.Popen([self.program, "serve", "--port", "0"], stdout=subprocess.PIPE, cwd=self.folder)
+        self.addCleanup(serving.wait)
+        self.addCleanup(serving.stdout.close)
+        self.addCleanup(serving.kill)
+        url = serving.stdout.readline().decode().split()[-1]
+        report = self.document("eval", folder, "--server", url + "/v1", "--compare", summary)
+        self.assertEqual(report["model"], "inkling-mini")
+        self.assertEqual((report["total"]["items"], report["total"]["differing"]), (9, 0))
+        serving.kill()
+        serving.wait()
+        self.refuse(["eval", folder, "--server", url], url, code=1)
 
     def test_needles_have_the_length_that_was_asked_for(self):
         folder = self.path("needles")

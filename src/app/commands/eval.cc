@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -11,6 +11,7 @@
 #include "app/commands/commands.h"
 #include "app/console.h"
 #include "app/eval/eval_engine.h"
+#include "app/eval/eval_server.h"
 #include "app/eval/make_sets.h"
 #include "eval/report.h"
 #include "eval/results_file.h"
@@ -19,7 +20,76 @@
 namespace inkstone::app {
 namespace {
 
-nlohmann::ordered_json settings_json(const EvalOptions& options, const LoadedModel& model) {
+using Json = nlohmann::ordered_json;
+
+// A set while it runs.
+struct Progress {
+  const eval::TaskSet* set = nullptr;
+  std::string not_run;                // the reason, where it cannot be
+  std::vector<eval::Answer> answers;  // one for each item
+};
+
+// Where an answer belongs.
+struct Place {
+  std::size_t set_idx = 0;
+  std::size_t item_idx = 0;
+};
+
+// Puts answers in their places and keeps them.
+class Recorder {
+ public:
+  // Takes what an earlier run has answered.
+  static Result<Recorder> create(std::vector<Progress>& sets, const EvalOptions& options,
+                                 const Json& settings) {
+    Recorder recorder(sets);
+    if (options.results)
+      recorder.results_ = INK_TRY(eval::ResultsFile::open(*options.results, settings.dump()));
+    for (std::size_t s = 0; s < sets.size(); ++s)
+      for (std::size_t i = 0; sets[s].not_run.empty() && i < sets[s].answers.size(); ++i)
+        if (!recorder.take_kept({s, i})) recorder.open_.push_back({s, i});
+    recorder.draw();
+    return recorder;
+  }
+
+  // Items that have no answer yet.
+  [[nodiscard]] const std::vector<Place>& open() const { return open_; }
+
+  Status record(std::size_t open_idx, const eval::Answer& answer) {
+    const Place& place = open_[open_idx];
+    Progress& progress = sets_[place.set_idx];
+    progress.answers[place.item_idx] = answer;
+    ++done_;
+    draw();
+    return results_ ? results_->add(progress.set->name, progress.set->items[place.item_idx], answer)
+                    : Status();
+  }
+
+  void give_up(std::size_t open_idx, std::string reason) {
+    sets_[open_[open_idx].set_idx].not_run = std::move(reason);
+    ++done_;
+    draw();
+  }
+
+ private:
+  explicit Recorder(std::vector<Progress>& sets) : sets_(sets), bar_(std::make_unique<ProgressBar>("eval")) {}
+
+  bool take_kept(const Place& place) {
+    Progress& progress = sets_[place.set_idx];
+    const eval::Answer* kept =
+        results_ ? results_->find(progress.set->name, progress.set->items[place.item_idx]) : nullptr;
+    if (kept != nullptr) progress.answers[place.item_idx] = *kept;
+    return kept != nullptr;
+  }
+  void draw() { bar_->update(done_, static_cast<std::int64_t>(open_.size())); }
+
+  std::vector<Progress>& sets_;
+  std::optional<eval::ResultsFile> results_;
+  std::vector<Place> open_;
+  std::int64_t done_ = 0;
+  std::unique_ptr<ProgressBar> bar_;
+};
+
+Json engine_settings(const EvalOptions& options, const LoadedModel& model) {
   const std::string& backend = options.common.backend;
   return {{"model", model.folder},
           {"backend", backend == "auto" ? automatic_backend() : backend},
@@ -29,76 +99,56 @@ nlohmann::ordered_json settings_json(const EvalOptions& options, const LoadedMod
           {"drafter", options.drafts.drafter}};
 }
 
-// A set while it runs.
-struct Progress {
-  const eval::TaskSet* set = nullptr;
-  std::string not_run;                // the reason, where it cannot be
-  std::vector<Question> questions;    // one for each item
-  std::vector<eval::Answer> answers;  // likewise
-};
-
 // What stands in the way of a whole set is no error: the others run.
-Result<Progress> prepare(const eval::TaskSet& set, const EvalOptions& options, const LoadedModel& model,
-                         QuestionMaker& maker) {
-  Progress progress;
-  progress.set = &set;
-  for (const eval::Item& item : set.items) {
+Result<std::vector<Question>> questions_of(Progress& progress, const EvalOptions& options,
+                                           const LoadedModel& model, QuestionMaker& maker) {
+  std::vector<Question> questions;
+  for (const eval::Item& item : progress.set->items) {
     Result<Question> question = maker.make(item);
-    if (!question && question.error().kind == ErrorKind::kUnsupported) {
-      progress.not_run = question.error().message;
-      return progress;
-    }
-    if (!question) return tl::unexpected(std::move(question.error()));
-    const std::int64_t need = static_cast<std::int64_t>(question->prompt.size()) + options.max_tokens;
-    if (need > model.config().context) {
+    if (!question && question.error().kind != ErrorKind::kUnsupported)
+      return tl::unexpected(std::move(question.error()));
+    const std::int64_t need =
+        question ? static_cast<std::int64_t>(question->prompt.size()) + options.max_tokens : 0;
+    if (!question) progress.not_run = question.error().message;
+    if (need > model.config().context)
       progress.not_run = fmt::format("{} needs {} tokens, the model has a context of {}", item.id, need,
                                      model.config().context);
-      return progress;
-    }
-    progress.questions.push_back(std::move(*question));
+    if (!progress.not_run.empty()) return std::vector<Question>{};
+    questions.push_back(std::move(*question));
   }
-  progress.answers.resize(set.items.size());
-  return progress;
+  return questions;
 }
 
-// Where an answer belongs.
-struct Place {
-  Progress* progress = nullptr;
-  std::size_t item_idx = 0;
-};
-
-// Takes what an earlier run has answered; gives the places of the rest.
-std::vector<Place> open_places(std::vector<Progress>& sets, const std::optional<eval::ResultsFile>& results) {
-  std::vector<Place> open;
-  for (Progress& progress : sets) {
-    for (std::size_t i = 0; i < progress.answers.size(); ++i) {
-      const eval::Answer* kept =
-          results ? results->find(progress.set->name, progress.set->items[i]) : nullptr;
-      if (kept != nullptr) progress.answers[i] = *kept;
-      if (kept == nullptr) open.push_back({&progress, i});
-    }
-  }
-  return open;
+// Both give the settings that decided the answers.
+Result<Json> run_in_engine(std::vector<Progress>& sets, const EvalOptions& options) {
+  const std::unique_ptr<LoadedModel> model = INK_TRY(load_model(options.common));
+  QuestionMaker maker(*model, options.folder);
+  std::vector<std::vector<Question>> questions;
+  for (Progress& progress : sets)
+    questions.push_back(INK_TRY(questions_of(progress, options, *model, maker)));
+  Json settings = engine_settings(options, *model);
+  Recorder recorder = INK_TRY(Recorder::create(sets, options, settings));
+  std::vector<const Question*> open;
+  for (const Place& place : recorder.open()) open.push_back(&questions[place.set_idx][place.item_idx]);
+  INK_TRY(ask(*model, open, {options.requests, options.max_tokens, options.reuse_prefixes, options.drafts},
+              [&](std::size_t idx, const eval::Answer& answer) { return recorder.record(idx, answer); }));
+  return settings;
 }
 
-Status run_sets(std::vector<Progress>& sets, const EvalOptions& options, const LoadedModel& model) {
-  std::optional<eval::ResultsFile> results;
-  if (options.results)
-    results = INK_TRY(eval::ResultsFile::open(*options.results, settings_json(options, model).dump()));
-  const std::vector<Place> open = open_places(sets, results);
-  std::vector<const Question*> questions;
-  for (const Place& place : open) questions.push_back(&place.progress->questions[place.item_idx]);
-  ProgressBar bar("eval");
-  const auto total = static_cast<std::int64_t>(open.size());
-  bar.update(0, total);
-  return ask(model, questions, {options.requests, options.max_tokens, options.reuse_prefixes, options.drafts},
-             [&](std::size_t idx, const eval::Answer& answer) -> Status {
-               const auto& [progress, item_idx] = open[idx];
-               progress->answers[item_idx] = answer;
-               bar.update(static_cast<std::int64_t>(idx) + 1, total);
-               if (!results) return {};
-               return results->add(progress->set->name, progress->set->items[item_idx], answer);
-             });
+Result<Json> run_on_server(std::vector<Progress>& sets, const EvalOptions& options) {
+  const char* key = std::getenv("INKSTONE_API_KEY");
+  const EvalServer server = INK_TRY(find_server(*options.server, key == nullptr ? "" : key));
+  Json settings = {{"server", *options.server}, {"model", server.model}, {"max_tokens", options.max_tokens}};
+  Recorder recorder = INK_TRY(Recorder::create(sets, options, settings));
+  std::vector<const eval::Item*> open;
+  for (const Place& place : recorder.open()) open.push_back(&sets[place.set_idx].set->items[place.item_idx]);
+  INK_TRY(ask_server(server, open, options.folder, options.requests, options.max_tokens,
+                     [&](std::size_t idx, Result<eval::Answer> answer) -> Status {
+                       if (answer) return recorder.record(idx, *answer);
+                       recorder.give_up(idx, answer.error().message);
+                       return {};
+                     }));
+  return settings;
 }
 
 std::vector<eval::SetReport> reports_of(const std::vector<Progress>& sets) {
@@ -109,7 +159,7 @@ std::vector<eval::SetReport> reports_of(const std::vector<Progress>& sets) {
   return reports;
 }
 
-Status show(const std::vector<eval::SetReport>& reports, nlohmann::ordered_json settings, bool json) {
+Status show(const std::vector<eval::SetReport>& reports, Json settings, bool json) {
   if (!json) return print(eval::table(reports));
   settings.update(eval::to_json(reports));
   return print_json(settings);
@@ -121,14 +171,14 @@ Status eval(const EvalOptions& options) {
   if (!options.needle_lengths.empty()) return make_needles(options);
   if (options.adapt) return adapt_suite(options);
   const std::vector<eval::TaskSet> sets = INK_TRY(eval::read_task_sets(options.folder, options.sets));
-  const std::unique_ptr<LoadedModel> model = INK_TRY(load_model(options.common));
-  QuestionMaker maker(*model, options.folder);
   std::vector<Progress> progress;
-  for (const eval::TaskSet& set : sets) progress.push_back(INK_TRY(prepare(set, options, *model, maker)));
-  INK_TRY(run_sets(progress, options, *model));
+  for (const eval::TaskSet& set : sets)
+    progress.push_back({&set, "", std::vector<eval::Answer>(set.items.size())});
+  const Json settings =
+      INK_TRY(options.server ? run_on_server(progress, options) : run_in_engine(progress, options));
   std::vector<eval::SetReport> reports = reports_of(progress);
   if (options.compare) INK_TRY(eval::add_summary(*options.compare, reports));
-  INK_TRY(show(reports, settings_json(options, *model), options.common.json));
+  INK_TRY(show(reports, settings, options.common.json));
   if (options.compare && eval::any_difference(reports))
     return fail(ErrorKind::kFailed, "items are answered unlike the reference");
   return {};
