@@ -110,7 +110,8 @@ class Eval(ProgramTest):
 
     def test_a_server_is_asked_instead(self):
         folder, summary = self.make_sets(3, names=("facts", "reasoning", "tool_calls"))
-        serving = subprocess.Popen([self.program, "serve", "--port", "0"], stdout=subprocess.PIPE, cwd=self.folder)
+        serving = subprocess.Popen([self.program, "serve", "--port", "0"], stdout=subprocess.PIPE,
+                                   stderr=subprocess.DEVNULL, cwd=self.folder)
         self.addCleanup(serving.wait)
         self.addCleanup(serving.stdout.close)
         self.addCleanup(serving.kill)
