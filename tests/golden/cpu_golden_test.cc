@@ -8,8 +8,10 @@ namespace inkstone::testing {
 namespace {
 
 struct CpuMini : MiniModel {
-  explicit CpuMini(int threads, const std::string& folder = "inkling-mini") : MiniModel(folder) {
-    backend = std::make_unique<cpu::CpuBackend>(threads);
+  explicit CpuMini(int threads, const std::string& folder = "inkling-mini",
+                   std::int64_t expert_cache_bytes = 0)
+      : MiniModel(folder) {
+    backend = std::make_unique<cpu::CpuBackend>(threads, expert_cache_bytes);
   }
 };
 
@@ -59,6 +61,21 @@ TEST(CpuContract, ThreadsAndChunksGiveTheSameBits) {
   for (const std::int64_t chunk : {4096, 1, 7, 64, 129}) {
     for (const int threads : {1, 2})
       expect_same_bits(run_on(threads, "inkling-mini", "needle1k", chunk), whole);
+  }
+}
+
+// One expert of the mini has 49152 bytes; a row chooses four of sixteen.
+TEST(CpuContract, ExpertCachesOfAnySizeGiveTheSameBits) {
+  for (const char* folder : {"inkling-mini", "inkling-mini-nvfp4"}) {
+    const std::string name = folder == std::string("inkling-mini") ? "story" : "nvfp4.story";
+    const model::ProbeResult whole = run_on(2, folder, name, 64);
+    for (const std::int64_t bytes : {1, 100'000, 2'000'000}) {
+      const CpuMini mini(2, folder, bytes);
+      const std::vector<std::int32_t> ids = goldens().ints(name + ".input_ids");
+      model::ProbeRequest request = request_for(name, ids, {64}, 0);
+      request.all_choices = false;
+      EXPECT_EQ(mini.run(request).logits, whole.logits) << folder << ' ' << bytes;
+    }
   }
 }
 

@@ -13,6 +13,9 @@ namespace {
 // core.
 constexpr std::int64_t kWorthSharing = 200'000;
 
+// Threads that read experts: so many pieces are asked of the disk at a time.
+constexpr int kReaders = 4;
+
 // Rows of weights that one thread takes at a time, at least: the height of a panel.
 constexpr std::int64_t kUnitRows = 32;
 
@@ -22,8 +25,10 @@ void expect_floats(const TensorView& view) {
 
 }  // namespace
 
-CpuBackend::CpuBackend(int threads)
-    : HostBackend(threads), scratch_(static_cast<std::size_t>(pool_.num_threads())) {}
+CpuBackend::CpuBackend(int threads, std::int64_t expert_cache_bytes)
+    : HostBackend(threads), scratch_(static_cast<std::size_t>(pool_.num_threads())) {
+  if (expert_cache_bytes > 0) experts_ = std::make_unique<ExpertCache>(expert_cache_bytes, kReaders);
+}
 
 float* CpuBackend::grown(std::vector<float>& memory, std::int64_t floats) {
   if (static_cast<std::int64_t>(memory.size()) < floats) memory.resize(static_cast<std::size_t>(floats));

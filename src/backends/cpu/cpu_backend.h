@@ -3,8 +3,10 @@
 // state f32, weights as stored.
 #pragma once
 
+#include <memory>
 #include <vector>
 
+#include "backends/cpu/expert_cache.h"
 #include "backends/host/host_backend.h"
 
 namespace inkstone::cpu {
@@ -13,9 +15,14 @@ namespace inkstone::cpu {
 // number of threads.
 class CpuBackend final : public host::HostBackend {
  public:
-  explicit CpuBackend(int threads);  // 0: the CPUs this process may use
+  // 0 threads: the CPUs this process may use. With `expert_cache_bytes` the routed experts, which must then
+  // be mapped from files, are kept within that size of memory.
+  explicit CpuBackend(int threads, std::int64_t expert_cache_bytes = 0);
 
   [[nodiscard]] std::string name() const override { return "cpu"; }
+  [[nodiscard]] ExpertCacheStats expert_cache_stats() const {
+    return experts_ == nullptr ? ExpertCacheStats{} : experts_->stats();
+  }
 
   void rms_norm(const ops::RmsNormArgs& args, ops::Stream& stream) override;
   void linear(const ops::LinearArgs& args, ops::Stream& stream) override;
@@ -64,6 +71,8 @@ class CpuBackend final : public host::HostBackend {
   void run_part(const Product& product, std::int64_t begin, std::int64_t end, Scratch& scratch) const;
   void arrange_inputs();
   void sort_by_expert(const ops::MoeArgs& args);
+  void run_in_groups(const ops::MoeArgs& args);
+  void run_in_rounds(const ops::MoeArgs& args);
   void run_experts(const ops::MoeArgs& args, const ExpertGroup& group);
   const float* gather_inputs(const ops::MoeArgs& args, const ExpertGroup& group);
   void attend_tile(const ops::AttentionArgs& args, const RowTile& tile, std::int64_t kv_head,
@@ -72,6 +81,8 @@ class CpuBackend final : public host::HostBackend {
   // A buffer of the backend that later calls use again.
   static float* grown(std::vector<float>& memory, std::int64_t floats);
 
+  std::unique_ptr<ExpertCache> experts_;  // null: everything stays in memory
+  std::vector<ExpertMemory> round_;
   std::vector<Scratch> scratch_;  // by worker
   std::vector<float> gate_;
   std::vector<float> up_;

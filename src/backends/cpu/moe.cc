@@ -124,6 +124,36 @@ void CpuBackend::run_experts(const ops::MoeArgs& args, const ExpertGroup& group)
   run_products();
 }
 
+void CpuBackend::run_in_groups(const ops::MoeArgs& args) {
+  for (ExpertGroup group; group.last < experts_in_use_.size();) {
+    group = {group.last, group.last, experts_in_use_[group.last].begin, 0};
+    do {
+      group.num_rows += experts_in_use_[group.last++].count;
+    } while (group.last < experts_in_use_.size() &&
+             group.num_rows + experts_in_use_[group.last].count <= kGroupRows);
+    run_experts(args, group);
+  }
+}
+
+// As many experts a round as the cache holds, one after the other: the next are read meanwhile.
+void CpuBackend::run_in_rounds(const ops::MoeArgs& args) {
+  round_.clear();
+  for (const ExpertRows& rows : experts_in_use_) {
+    if (rows.expert < args.routed_w2.banks)
+      round_.push_back(ExpertMemory::of(args.routed_w13, args.routed_w2, rows.expert));
+  }
+  const std::span<const ExpertMemory> routed(round_);
+  std::size_t end = 0;  // of the round
+  for (std::size_t i = 0; i < experts_in_use_.size(); ++i) {
+    if (i == end && i < routed.size()) {
+      end += experts_->fitting(routed.subspan(i));
+      experts_->begin_round(routed.subspan(i, end - i));
+    }
+    if (i < routed.size()) experts_->wait(routed[i]);
+    run_experts(args, {i, i + 1, experts_in_use_[i].begin, experts_in_use_[i].count});
+  }
+}
+
 void CpuBackend::moe(const ops::MoeArgs& args, ops::Stream&) {
   check(args);
   INK_CHECK(args.x.type == ScalarType::kF32, "the CPU backend computes on f32 activations");
@@ -132,13 +162,10 @@ void CpuBackend::moe(const ops::MoeArgs& args, ops::Stream&) {
   const std::int64_t width = args.x.shape[1];
   grown(outputs_, args.x.rows() * slots * width);
   sort_by_expert(args);
-  for (ExpertGroup group; group.last < experts_in_use_.size();) {
-    group = {group.last, group.last, experts_in_use_[group.last].begin, 0};
-    do {
-      group.num_rows += experts_in_use_[group.last++].count;
-    } while (group.last < experts_in_use_.size() &&
-             group.num_rows + experts_in_use_[group.last].count <= kGroupRows);
-    run_experts(args, group);
+  if (experts_ == nullptr) {
+    run_in_groups(args);
+  } else {
+    run_in_rounds(args);
   }
   // In the order of the row's experts, whatever the order they were computed in.
   pool_.parallel_for(args.x.rows(), 16, [&](std::int64_t begin, std::int64_t end) {
