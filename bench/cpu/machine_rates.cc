@@ -2,7 +2,9 @@
 #include "bench/cpu/machine_rates.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -46,6 +48,28 @@ double ReadProbe::pass() {
   const double seconds = seconds_now() - begin;
   INK_CHECK(all == 0, "an even number of equal words");
   return static_cast<double>(bytes_) / seconds;
+}
+
+std::optional<double> disk_read_rate(const std::string& path, std::int64_t piece_bytes, int threads,
+                                     std::int64_t most_bytes) {
+  const int file = open(path.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC);
+  if (file < 0) return std::nullopt;
+  const std::int64_t pieces = std::min<std::int64_t>(lseek(file, 0, SEEK_END), most_bytes) / piece_bytes;
+  std::atomic<std::int64_t> total = 0;
+  ThreadPool pool(threads);
+  const double begin = seconds_now();
+  pool.parallel_for(pieces, 1, [&](std::int64_t from, std::int64_t to) {
+    constexpr std::size_t kAlignment = 4096;
+    const std::unique_ptr<void, void (*)(void*)> memory(
+        std::aligned_alloc(kAlignment, static_cast<std::size_t>(piece_bytes)), std::free);
+    for (std::int64_t i = from; i < to; ++i)
+      total += std::max<std::int64_t>(
+          0, pread(file, memory.get(), static_cast<std::size_t>(piece_bytes), i * piece_bytes));
+  });
+  const double seconds = seconds_now() - begin;
+  close(file);
+  if (total == 0) return std::nullopt;
+  return static_cast<double>(total) / seconds;
 }
 
 std::optional<SgemmPeer> SgemmPeer::load(int threads) {

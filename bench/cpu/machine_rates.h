@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/thread_pool.h"
@@ -42,6 +43,11 @@ class SgemmPeer {
   explicit SgemmPeer(Sgemm sgemm) : sgemm_(sgemm) {}
   Sgemm sgemm_;
 };
+
+// Bytes per second of reading a file past the page cache, in pieces of the given size by so many threads; at
+// most `most_bytes` of it, from its beginning. Nothing where the file system does not allow it.
+std::optional<double> disk_read_rate(const std::string& path, std::int64_t piece_bytes, int threads,
+                                     std::int64_t most_bytes);
 
 // Timings of one thing; the machine may be shared, so the best is what the program can do and the median what
 // it did.

@@ -69,6 +69,8 @@ void add_common(CLI::App& command, CommonOptions& options) {
   add_text(command, "--backend", options.backend, "auto, cpu or reference (default: auto)");
   add_integer(command, "--threads", options.threads, {1, kMaxThreads},
               "CPU threads (default: all that are allowed)");
+  add_integer(command, "--memory-limit", options.memory_limit, {1},
+              "Bytes; experts beyond it are read from the disk when needed (default: none)");
   command.add_flag("--json", options.json,
                    "One JSON document on standard output, everything else on standard error");
 }

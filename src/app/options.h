@@ -16,7 +16,8 @@ namespace inkstone::app {
 struct CommonOptions {
   std::string model;  // folder; empty: the shipped one
   std::string backend = "auto";
-  std::int64_t threads = 0;  // 0: all CPUs that the process may use
+  std::int64_t threads = 0;       // 0: all CPUs that the process may use
+  std::int64_t memory_limit = 0;  // bytes; 0: none
   bool json = false;
 };
 

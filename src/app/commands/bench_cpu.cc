@@ -6,7 +6,9 @@
 #include "app/build_engine.h"
 #include "app/commands/bench_cpu.h"
 #include "app/console.h"
+#include "app/loading/memory_limit.h"
 #include "app/model_folder.h"
+#include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/kernels.h"
 #include "base/thread_pool.h"
 #include "bench/cpu/model_bench.h"
@@ -35,6 +37,7 @@ Result<std::unique_ptr<Loaded>> load(const CommonOptions& options) {
   const std::string folder = INK_TRY(find_model(options.model));
   checkpoint::Checkpoint checkpoint = INK_TRY(checkpoint::Checkpoint::open(folder));
   model::ModelWeights weights = model::host_weights(checkpoint);
+  INK_TRY(limit_memory(options, folder, checkpoint.config(), weights, *backend));
   return std::make_unique<Loaded>(Loaded{std::move(checkpoint), std::move(weights), std::move(backend)});
 }
 
@@ -69,6 +72,13 @@ Status print_decode(const BenchOptions& options) {
   document["share_of_read_bandwidth"] = {{"best", result.read.best() / result.step.best()},
                                          {"median", result.read.median() / result.step.median()}};
   document["ids"] = result.ids;
+  if (const auto* cpu = dynamic_cast<const cpu::CpuBackend*>(model->backend.get())) {
+    const cpu::ExpertCacheStats stats = cpu->expert_cache_stats();
+    document["expert_cache"] = {{"hits", stats.hits},
+                                {"misses", stats.misses},
+                                {"read_bytes", stats.read_bytes},
+                                {"wait_seconds", stats.wait_seconds}};
+  }
   if (options.common.json) return print_json(document);
   return print_line(fmt::format(
       "decode: {:.2f} ms a token ({:.1f} tokens/s), {:.1f} GB/s of the {:.1f} GB/s that {} threads read: "

@@ -8,7 +8,7 @@ namespace inkstone::cpu {
 namespace {
 
 // Queries of a tile: enough to share the packing of the keys, few enough for the second-level cache.
-constexpr std::int64_t kTileQueries = 64;
+constexpr std::int64_t kTileQueries = 256;
 
 // Rows of keys and values of one sequence and key head, own and older.
 class KeyRows {
@@ -109,12 +109,11 @@ void CpuBackend::attend_tile(const ops::AttentionArgs& args, const RowTile& rows
     attend(tile, {from, to, keys, keys + kBlockKeys});
     from = to;
   }
-  for (std::int64_t t = 0; t < rows.count; ++t) {
-    float* const to = args.out.row<float>(rows.row + t) + kv_head * heads * head_dim;
-    for (std::int64_t i = 0; i < heads * head_dim; ++i) {
-      const std::int64_t at = t * heads * head_dim + i;
-      to[i] = out[at] / sum[at / head_dim];
-    }
+  for (std::int64_t query = 0; query < num_queries; ++query) {
+    float* const to =
+        args.out.row<float>(rows.row + query / heads) + (kv_head * heads + query % heads) * head_dim;
+    const float* const from = out + query * head_dim;
+    for (std::int64_t i = 0; i < head_dim; ++i) to[i] = from[i] / sum[query];
   }
 }
 

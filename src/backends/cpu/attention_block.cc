@@ -24,7 +24,7 @@ constexpr std::int64_t kVectors = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
 struct Work {
   std::int64_t origin;  // position of the first key of the packed groups, a multiple of kGroupKeys
   float* packed;        // [groups][head_dim][kGroupKeys]
-  float* scores;        // [num_queries][kBlockKeys], by position - origin; then weights
+  float* scores;        // [kQueries][kBlockKeys] of the queries at work, by position - origin; then weights
   float* keep;          // [num_queries] factor of what was summed before
   float* take;          // [num_queries] factor of this block
 };
@@ -51,19 +51,44 @@ HWY_INLINE Span visible(const AttentionTile& tile, const KeyBlock& block, std::i
   return all;
 }
 
-// Keys as columns, in groups of 16 positions; positions outside of the block are zeros.
+// Four keys, four numbers of each, as columns.
+HWY_INLINE void pack_square(const float* const* keys, std::int64_t d, float* to) {
+#if HWY_TARGET == HWY_SCALAR
+  for (std::int64_t j = 0; j < 4; ++j) {
+    for (std::int64_t i = 0; i < 4; ++i) to[j * kGroupKeys + i] = keys[i][d + j];
+  }
+#else
+  const hn::FixedTag<float, 4> four;
+  const hn::FixedTag<double, 2> two;
+  const auto pair = [&](std::int64_t i, bool upper) {
+    const auto a = hn::LoadU(four, keys[i] + d);
+    const auto b = hn::LoadU(four, keys[i + 1] + d);
+    return hn::BitCast(two, upper ? hn::InterleaveUpper(four, a, b) : hn::InterleaveLower(four, a, b));
+  };
+  for (const bool upper : {false, true}) {
+    const auto a = pair(0, upper);
+    const auto b = pair(2, upper);
+    float* const out = to + (upper ? 2 * kGroupKeys : 0);
+    hn::StoreU(hn::BitCast(four, hn::InterleaveLower(two, a, b)), four, out);
+    hn::StoreU(hn::BitCast(four, hn::InterleaveUpper(two, a, b)), four, out + kGroupKeys);
+  }
+#endif
+}
+
+// Keys as columns, in groups of 16 positions. Positions outside of the block repeat a key of it: what is
+// computed with them is hidden later.
 void pack_keys(const AttentionTile& tile, const KeyBlock& block, const Work& work) {
-  const std::int64_t head_dim = tile.head_dim;
   for (std::int64_t group = work.origin; group < block.end; group += kGroupKeys) {
-    float* const to = work.packed + (group - work.origin) * head_dim;
-    for (std::int64_t i = 0; i < kGroupKeys; ++i) {
-      const std::int64_t position = group + i;
-      if (position < block.begin || position >= block.end) {
-        for (std::int64_t d = 0; d < head_dim; ++d) to[d * kGroupKeys + i] = 0;
-        continue;
-      }
-      const float* const key = block.keys[position - block.begin];
-      for (std::int64_t d = 0; d < head_dim; ++d) to[d * kGroupKeys + i] = key[d];
+    float* const to = work.packed + (group - work.origin) * tile.head_dim;
+    const float* keys[kGroupKeys];
+    for (std::int64_t i = 0; i < kGroupKeys; ++i)
+      keys[i] = block.keys[HWY_MIN(HWY_MAX(group + i, block.begin), block.end - 1) - block.begin];
+    std::int64_t d = 0;
+    for (; d + 4 <= tile.head_dim; d += 4) {
+      for (std::int64_t i = 0; i < kGroupKeys; i += 4) pack_square(keys + i, d, to + d * kGroupKeys + i);
+    }
+    for (; d < tile.head_dim; ++d) {
+      for (std::int64_t i = 0; i < kGroupKeys; ++i) to[d * kGroupKeys + i] = keys[i][d];
     }
   }
 }
@@ -93,7 +118,7 @@ HWY_INLINE void score_tile(const AttentionTile& tile, const Work& work, std::int
     }
   }
   for (std::int64_t n = 0; n < N; ++n) {
-    float* const scores = work.scores + (query + n) * kBlockKeys + offset;
+    float* const scores = work.scores + n * kBlockKeys + offset;
     for (std::int64_t v = 0; v < kVectors; ++v) hn::StoreU(acc[n][v], d, scores + v * lanes);
   }
 }
@@ -155,8 +180,7 @@ HWY_INLINE float exponentials(float* scores, std::int64_t count, float largest) 
 // Weights of one query for the positions of `span`, which other queries may see; zero where this one sees
 // nothing.
 void weigh(const AttentionTile& tile, const KeyBlock& block, const Work& work, std::int64_t query,
-           const Span& span) {
-  float* const scores = work.scores + query * kBlockKeys;
+           const Span& span, float* scores) {
   const Span shown = visible(tile, block, query);
   work.keep[query] = 1;
   work.take[query] = 0;
@@ -185,7 +209,7 @@ HWY_INLINE void value_tile(const AttentionTile& tile, const KeyBlock& block, con
                            std::int64_t query, const Span& span, std::int64_t k) {
   const D d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const float* const weights = work.scores + query * kBlockKeys - work.origin;
+  const float* const weights = work.scores - work.origin;
   hn::Vec<D> acc[N][V];
   for (auto& row : acc) {
     for (auto& sum : row) sum = hn::Zero(d);
@@ -212,9 +236,9 @@ HWY_INLINE void value_tile(const AttentionTile& tile, const KeyBlock& block, con
 
 // The columns behind the last whole vector of the head, in the same steps as value_tile.
 void value_rest(const AttentionTile& tile, const KeyBlock& block, const Work& work, std::int64_t query,
-                const Span& span, std::int64_t k) {
+                const Span& span, std::int64_t k, const float* scores) {
   const D d;
-  const float* const weights = work.scores + query * kBlockKeys - work.origin;
+  const float* const weights = scores - work.origin;
   const std::int64_t count = tile.head_dim - k;
   auto acc = hn::Zero(d);
   for (std::int64_t at = span.begin; at < span.end; ++at)
@@ -233,7 +257,8 @@ HWY_INLINE void value_queries(const AttentionTile& tile, const KeyBlock& block, 
     value_tile<N, kVectors>(tile, block, work, query, span, k);
   for (; k + lanes <= tile.head_dim; k += lanes) value_tile<N, 1>(tile, block, work, query, span, k);
   if (k == tile.head_dim) return;
-  for (std::int64_t n = 0; n < N; ++n) value_rest(tile, block, work, query + n, span, k);
+  for (std::int64_t n = 0; n < N; ++n)
+    value_rest(tile, block, work, query + n, span, k, work.scores + n * kBlockKeys);
 }
 
 template <std::int64_t N>
@@ -242,14 +267,15 @@ HWY_INLINE void attend_queries(const AttentionTile& tile, const KeyBlock& block,
   const Span span = visible(tile, block, query, N);
   if (span.empty()) return;
   score_queries<N>(tile, work, query, span);
-  for (std::int64_t n = 0; n < N; ++n) weigh(tile, block, work, query + n, span);
+  for (std::int64_t n = 0; n < N; ++n)
+    weigh(tile, block, work, query + n, span, work.scores + n * kBlockKeys);
   value_queries<N>(tile, block, work, query, span);
 }
 
 void Attend(const AttentionTile& tile, const KeyBlock& block) {
   float* const packed = tile.scratch;
   float* const scores = packed + kBlockKeys * tile.head_dim;
-  float* const keep = scores + kBlockKeys * tile.num_queries;
+  float* const keep = scores + kBlockKeys * kQueries;
   const Work work = {block.begin / kGroupKeys * kGroupKeys, packed, scores, keep, keep + tile.num_queries};
   pack_keys(tile, block, work);
   std::int64_t query = 0;

@@ -27,7 +27,11 @@ void expect_floats(const TensorView& view) {
 
 CpuBackend::CpuBackend(int threads, std::int64_t expert_cache_bytes)
     : HostBackend(threads), scratch_(static_cast<std::size_t>(pool_.num_threads())) {
-  if (expert_cache_bytes > 0) experts_ = std::make_unique<ExpertCache>(expert_cache_bytes, kReaders);
+  keep_experts_within(expert_cache_bytes);
+}
+
+void CpuBackend::keep_experts_within(std::int64_t bytes) {
+  experts_ = bytes > 0 ? std::make_unique<ExpertCache>(bytes, kReaders) : nullptr;
 }
 
 float* CpuBackend::grown(std::vector<float>& memory, std::int64_t floats) {

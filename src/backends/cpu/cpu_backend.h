@@ -18,6 +18,7 @@ class CpuBackend final : public host::HostBackend {
   // 0 threads: the CPUs this process may use. With `expert_cache_bytes` the routed experts, which must then
   // be mapped from files, are kept within that size of memory.
   explicit CpuBackend(int threads, std::int64_t expert_cache_bytes = 0);
+  void keep_experts_within(std::int64_t bytes);  // from now on; 0: no limit
 
   [[nodiscard]] std::string name() const override { return "cpu"; }
   [[nodiscard]] ExpertCacheStats expert_cache_stats() const {

@@ -108,7 +108,7 @@ struct AttentionTile {
 };
 inline constexpr float kNoScore = -1e30F;
 constexpr std::int64_t attention_scratch_floats(std::int64_t num_queries, std::int64_t head_dim) {
-  return kBlockKeys * (head_dim + num_queries) + 2 * num_queries;
+  return kBlockKeys * (head_dim + 4) + 2 * num_queries;  // four queries are at work at a time
 }
 
 // Keys and values at positions [begin, end) within one block.

@@ -91,13 +91,50 @@ HWY_INLINE void accumulate(const Nvfp4Loader& weights, std::int64_t first, const
   add_block(blocks, x, x_stride, acc);
 }
 
+#if HWY_TARGET != HWY_SCALAR
+// Halves onto each other until four lanes are left.
+template <class Wide>
+HWY_INLINE auto halved(Wide d, hn::Vec<Wide> sum) {
+  if constexpr (hn::MaxLanes(Wide()) <= 4) {
+    return sum;
+  } else {
+    const hn::Half<Wide> half;
+    return halved(half, hn::Add(hn::LowerHalf(half, sum), hn::UpperHalf(half, sum)));
+  }
+}
+#endif
+
+// The sums of the lanes of four vectors, times the factor. Lane by lane in one order, whatever the other
+// vectors are.
+HWY_INLINE void fold_four(hn::Vec<D> a, hn::Vec<D> b, hn::Vec<D> c, hn::Vec<D> e, float factor, float* four) {
+  const D d;
+#if HWY_TARGET == HWY_SCALAR
+  for (const auto sum : {a, b, c, e}) *four++ = hn::GetLane(sum) * factor;
+  static_cast<void>(d);
+#else
+  const hn::Repartition<double, D> pairs;
+  const auto ab = hn::BitCast(pairs, hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b)));
+  const auto ce = hn::BitCast(pairs, hn::Add(hn::InterleaveLower(d, c, e), hn::InterleaveUpper(d, c, e)));
+  const auto all = hn::Add(hn::BitCast(d, hn::InterleaveLower(pairs, ab, ce)),
+                           hn::BitCast(d, hn::InterleaveUpper(pairs, ab, ce)));
+  const hn::FixedTag<float, 4> out;
+  hn::StoreU(hn::Mul(halved(d, all), hn::Set(out, factor)), out, four);
+#endif
+}
+
 template <std::int64_t N, std::int64_t M>
 HWY_INLINE void fold(const ProductArgs& args, const hn::Vec<D> (&acc)[N][M], float* out) {
-  const D d;
   const float factor = args.weight.scale2;
-  for (std::int64_t n = 0; n < N; ++n) {
-    for (std::int64_t m = 0; m < M; ++m)
-      out[m * args.out_stride + n] = hn::GetLane(hn::SumOfLanes(d, acc[n][m])) * factor;
+  for (std::int64_t m = 0; m < M; ++m, out += args.out_stride) {
+    if constexpr (N % 4 == 0) {
+      for (std::int64_t n = 0; n < N; n += 4)
+        fold_four(acc[n][m], acc[n + 1][m], acc[n + 2][m], acc[n + 3][m], factor, out + n);
+    } else {
+      static_assert(N == 1);
+      float four[4];
+      fold_four(acc[0][m], acc[0][m], acc[0][m], acc[0][m], factor, four);
+      *out = four[0];
+    }
   }
 }
 
