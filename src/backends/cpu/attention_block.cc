@@ -236,9 +236,9 @@ HWY_INLINE void value_tile(const AttentionTile& tile, const KeyBlock& block, con
 
 // The columns behind the last whole vector of the head, in the same steps as value_tile.
 void value_rest(const AttentionTile& tile, const KeyBlock& block, const Work& work, std::int64_t query,
-                const Span& span, std::int64_t k, const float* scores) {
+                const Span& span, std::int64_t k) {
   const D d;
-  const float* const weights = scores - work.origin;
+  const float* const weights = work.scores - work.origin;
   const std::int64_t count = tile.head_dim - k;
   auto acc = hn::Zero(d);
   for (std::int64_t at = span.begin; at < span.end; ++at)
@@ -257,8 +257,9 @@ HWY_INLINE void value_queries(const AttentionTile& tile, const KeyBlock& block, 
     value_tile<N, kVectors>(tile, block, work, query, span, k);
   for (; k + lanes <= tile.head_dim; k += lanes) value_tile<N, 1>(tile, block, work, query, span, k);
   if (k == tile.head_dim) return;
-  for (std::int64_t n = 0; n < N; ++n)
-    value_rest(tile, block, work, query + n, span, k, work.scores + n * kBlockKeys);
+  Work one = work;  // of a single query
+  for (std::int64_t n = 0; n < N; ++n, one.scores += kBlockKeys)
+    value_rest(tile, block, one, query + n, span, k);
 }
 
 template <std::int64_t N>
