@@ -130,6 +130,33 @@ GrammarAutomaton::State GrammarAutomaton::after(State state, std::int32_t id) {
   return walk(state, vocabulary_->entries[static_cast<std::size_t>(entry)]);
 }
 
+std::vector<GrammarAutomaton::State> GrammarAutomaton::neighbours(State state) {
+  const std::scoped_lock lock(mutex_);
+  std::vector<State> next;
+  constexpr int kBytes = 256;
+  for (int byte = 0; byte < kBytes; ++byte) next.push_back(step(state, static_cast<std::uint8_t>(byte)));
+  for (const std::int32_t id : control_ids_) next.push_back(step_token(state, id));
+  std::ranges::sort(next);
+  next.erase(std::ranges::unique(next).begin(), next.end());
+  return next;
+}
+
+void GrammarAutomaton::prepare(std::chrono::milliseconds budget) {
+  const auto end = std::chrono::steady_clock::now() + budget;
+  std::deque<State> open = {start()};
+  std::vector<bool> seen(kMaxStates, false);
+  while (!open.empty() && std::chrono::steady_clock::now() < end) {
+    const State state = open.front();
+    open.pop_front();
+    mask(state);
+    for (const State next : neighbours(state)) {
+      if (next == kDead || seen[static_cast<std::size_t>(next)]) continue;
+      seen[static_cast<std::size_t>(next)] = true;
+      open.push_back(next);
+    }
+  }
+}
+
 std::size_t GrammarAutomaton::num_states() {
   const std::scoped_lock lock(mutex_);
   return states_.size();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -37,6 +38,9 @@ class GrammarAutomaton {
   State after(State state, std::int32_t id);
   // Bits of ids that may not follow, as TokenMask::words(). Valid as long as the automaton.
   std::span<const std::uint32_t> mask(State state);
+  // Makes the states and masks that answers are likely to meet, the nearest first, for at most this long: on
+  // a thread that nobody waits for, so that the engine's finds them made.
+  void prepare(std::chrono::milliseconds budget);
   [[nodiscard]] std::size_t num_states();
 
  private:
@@ -73,6 +77,7 @@ class GrammarAutomaton {
   State make(std::span<const Place> seeds);
   State step(State state, std::uint8_t byte);
   State step_token(State state, std::int32_t id);
+  [[nodiscard]] std::vector<State> neighbours(State state);
   State walk(State state, const VocabularyBytes::Entry& entry);
   const LocalMask& local_mask(const StateEntry& entry);
   LocalMask walk_vocabulary(State local);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <vector>
 
 #include "server/grammar/schema_grammar.h"
@@ -17,6 +18,7 @@ using sampling::Grammar;
 using Node = Grammar::Node;
 
 constexpr std::size_t kMaxKept = 16;
+constexpr std::chrono::milliseconds kPreparation{200};
 constexpr std::size_t kMaxSchemaBytes = 256 * 1024;
 
 bool forces_calls(const ChatRequest& request) {
@@ -182,8 +184,7 @@ Result<AnswerGrammars::Automaton> AnswerGrammars::compile(const ChatRequest& req
   TurnBuilder turn(tokens_, request, body);
   const Node start = INK_TRY(turn.build());
   auto automaton = std::make_shared<sampling::GrammarAutomaton>(turn.take(), start, turn.end(), vocabulary_);
-  // The first masks are made here, on the worker, rather than on the engine's thread.
-  automaton->mask(automaton->start());
+  automaton->prepare(kPreparation);
   return automaton;
 }
 
