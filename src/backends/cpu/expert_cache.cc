@@ -48,6 +48,9 @@ struct Pages {
 
 void read_in(std::span<const std::byte> range) {
   const Pages pages(range);
+  // The first asks the disk for the whole piece and no more; page faults alone would ask for small parts of
+  // it and for some of what lies behind.
+  madvise(pages.begin, pages.bytes, MADV_WILLNEED);
   if (madvise(pages.begin, pages.bytes, MADV_POPULATE_READ) == 0) return;
   // Older systems, and memory that is no mapping: touching reads as well.
   std::byte sum{};
