@@ -44,15 +44,17 @@ struct LinearProblem {
   }
 };
 
-template <int kTiles>
-__device__ __forceinline__ void lane_inputs(const bf16* x, std::int64_t stride, int first, int num_rows,
-                                            const bf16* (&rows)[kTiles]) {
+template <WeightFormat kFormat, int kTiles>
+__device__ __forceinline__ GlobalInputs<kFormat, kTiles> lane_inputs(const bf16* x, std::int64_t stride,
+                                                                     int first, int num_rows) {
   const int g = static_cast<int>(threadIdx.x % kWarpThreads) / 4;
+  GlobalInputs<kFormat, kTiles> inputs;
 #pragma unroll
   for (int t = 0; t < kTiles; ++t) {
     const int row = first + 8 * t + g;
-    rows[t] = row < num_rows ? x + row * stride : nullptr;
+    inputs.x[t] = row < num_rows ? x + row * stride : nullptr;
   }
+  return inputs;
 }
 
 // Computes: out[t, n] = W[n, :] . x[t, :] * factors.
@@ -61,20 +63,19 @@ __device__ __forceinline__ void lane_inputs(const bf16* x, std::int64_t stride, 
 // Synchronisation: one barrier, when all shares are in shared memory.
 // Budget: weight bytes once per 8 * kTiles rows; activations come from L2.
 template <WeightFormat kFormat, int kTiles>
-__global__ void __launch_bounds__(kStripeThreads) linear_kernel(LinearProblem p) {
+__global__ void __launch_bounds__(kStripeThreads, 2) linear_kernel(LinearProblem p) {
   int part = 0;
   while (part + 1 < p.num_parts && static_cast<int>(blockIdx.x) >= p.parts[part + 1].first_stripe) ++part;
   const LinearPart& weight = p.parts[part];
   const int first_row = (static_cast<int>(blockIdx.x) - weight.first_stripe) * kStripeRows;
   const int first_token = static_cast<int>(blockIdx.y) * 8 * kTiles;
 
-  const LaneRows rows[1] = {lane_rows(weight.weight, 0, first_row, weight.num_rows)};
-  const bf16* x[kTiles];
-  lane_inputs<kTiles>(p.x, p.x_stride, first_token, p.num_rows, x);
-  float acc[1][kTiles][4] = {};
-  accumulate<kFormat, 1, kTiles>(rows, x, p.columns, acc);
+  float acc[kTiles][4] = {};
+  accumulate<kFormat, kTiles>(lane_rows(weight.weight, 0, first_row, weight.num_rows),
+                              lane_inputs<kFormat, kTiles>(p.x, p.x_stride, first_token, p.num_rows),
+                              p.columns, acc);
 
-  __shared__ StripeSums<1, kTiles> sums;
+  __shared__ StripeSums<kTiles> sums;
   sums.put(acc);
   __syncthreads();
   const float scale = p.scale() * weight.weight.factor(0);
@@ -82,7 +83,7 @@ __global__ void __launch_bounds__(kStripeThreads) linear_kernel(LinearProblem p)
     const int token = first_token + i / kStripeRows;
     const int row = first_row + i % kStripeRows;
     if (token < p.num_rows && row < weight.num_rows) {
-      p.store(token, weight.first_column + row, sums.get(0, i / kStripeRows, i % kStripeRows) * scale);
+      p.store(token, weight.first_column + row, sums.get(i / kStripeRows, i % kStripeRows) * scale);
     }
   }
 }
@@ -99,27 +100,26 @@ struct GatedProblem {
 };
 
 // Computes: out = silu(gate . x) * (up . x), both products rounded to BF16 before.
-// Layout, roles, synchronisation, budget: as linear_kernel, with two matrices.
+// Layout, roles, synchronisation, budget: as linear_kernel, a stripe being 8 units.
 template <WeightFormat kFormat, int kTiles>
-__global__ void __launch_bounds__(kStripeThreads) gated_linear_kernel(GatedProblem p) {
-  const int first_row = static_cast<int>(blockIdx.x) * kStripeRows;
+__global__ void __launch_bounds__(kStripeThreads, 2) gated_linear_kernel(GatedProblem p) {
+  const int first_unit = static_cast<int>(blockIdx.x) * kStripeUnits;
   const int first_token = static_cast<int>(blockIdx.y) * 8 * kTiles;
-  const LaneRows rows[2] = {lane_rows(p.gate, 0, first_row, p.width), lane_rows(p.up, 0, first_row, p.width)};
-  const bf16* x[kTiles];
-  lane_inputs<kTiles>(p.x, p.x_stride, first_token, p.num_rows, x);
-  float acc[2][kTiles][4] = {};
-  accumulate<kFormat, 2, kTiles>(rows, x, p.columns, acc);
+  float acc[kTiles][4] = {};
+  accumulate<kFormat, kTiles>(gated_rows(p.gate, p.up, 0, first_unit, p.width),
+                              lane_inputs<kFormat, kTiles>(p.x, p.x_stride, first_token, p.num_rows),
+                              p.columns, acc);
 
-  __shared__ StripeSums<2, kTiles> sums;
+  __shared__ StripeSums<kTiles> sums;
   sums.put(acc);
   __syncthreads();
-  for (int i = static_cast<int>(threadIdx.x); i < 8 * kTiles * kStripeRows; i += kStripeThreads) {
-    const int token = first_token + i / kStripeRows;
-    const int row = first_row + i % kStripeRows;
-    if (token >= p.num_rows || row >= p.width) continue;
-    const float gate = round_bf16(sums.get(0, i / kStripeRows, i % kStripeRows) * p.gate.factor(0));
-    const float up = round_bf16(sums.get(1, i / kStripeRows, i % kStripeRows) * p.up.factor(0));
-    p.out[token * p.out_stride + row] = __float2bfloat16_rn(silu(gate) * up);
+  for (int i = static_cast<int>(threadIdx.x); i < 8 * kTiles * kStripeUnits; i += kStripeThreads) {
+    const int column = i / kStripeUnits;
+    const int unit = i % kStripeUnits;
+    if (first_token + column >= p.num_rows || first_unit + unit >= p.width) continue;
+    const float gate = round_bf16(sums.get(column, unit) * p.gate.factor(0));
+    const float up = round_bf16(sums.get(column, kStripeUnits + unit) * p.up.factor(0));
+    p.out[(first_token + column) * p.out_stride + first_unit + unit] = __float2bfloat16_rn(silu(gate) * up);
   }
 }
 
@@ -138,12 +138,12 @@ void launch_linear(const LinearProblem& problem, int stripes, const Launch& laun
 
 template <WeightFormat kFormat>
 void launch_gated(const GatedProblem& problem, const Launch& launch) {
-  const auto stripes = static_cast<unsigned>(ceil_div(problem.width, kStripeRows));
+  const auto stripes = static_cast<unsigned>(ceil_div(problem.width, kStripeUnits));
   if (problem.num_rows <= 8) {
     gated_linear_kernel<kFormat, 1><<<stripes, kStripeThreads, 0, launch.stream>>>(problem);
   } else {
-    const dim3 grid(stripes, static_cast<unsigned>(ceil_div(problem.num_rows, 16)));
-    gated_linear_kernel<kFormat, 2><<<grid, kStripeThreads, 0, launch.stream>>>(problem);
+    const dim3 grid(stripes, static_cast<unsigned>(ceil_div(problem.num_rows, 32)));
+    gated_linear_kernel<kFormat, 4><<<grid, kStripeThreads, 0, launch.stream>>>(problem);
   }
   check_launch();
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// backends/cuda/linear/stripe.cuh - the product that all step kernels share: 16 rows of one or two weight
-// matrices with up to 8 * kTiles rows of activations, by one block.
+// backends/cuda/linear/stripe.cuh - the product that all step kernels share: 16 rows of weights (of a gated
+// pair: 8 of each half) with up to 8 * kTiles rows of activations.
 //
 // The tensor core takes weights as A (16 rows) and activations as B (8 columns), so that one activation row
 // costs one column. Columns of the matrices (K) are dealt to the warps in turns of 128, and a turn to the
 // lanes so that every lane reads 16 bytes at a time: which k a lane holds is free, as long as A and B agree.
 // All of this follows from the shape and the format, never from the number of rows: a row's bits depend on
-// that row alone.
+// that row alone. Weights are read a few turns ahead of their use, since nothing else hides the way to
+// memory.
 #pragma once
 
 #include "backends/cuda/linear/lanes.h"
@@ -36,17 +37,30 @@ struct LaneRows {
   const std::uint8_t* scales[2];
 };
 
+__device__ __forceinline__ void point_to_row(const WeightView& weight, int bank, std::int64_t row, int i,
+                                             LaneRows& rows) {
+  rows.values[i] = weight.data + bank * weight.bank_stride + row * weight.row_stride;
+  rows.scales[i] = weight.scales + bank * weight.scale_bank_stride + row * weight.scale_row_stride;
+}
+
 // Rows behind the last are read as the last: their products are not stored.
 __device__ __forceinline__ LaneRows lane_rows(const WeightView& weight, int bank, int first_row,
                                               int num_rows) {
   const int g = static_cast<int>(threadIdx.x % kWarpThreads) / 4;
   LaneRows rows{};
 #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const std::int64_t row = min(first_row + g + 8 * i, num_rows - 1);
-    rows.values[i] = weight.data + bank * weight.bank_stride + row * weight.row_stride;
-    rows.scales[i] = weight.scales + bank * weight.scale_bank_stride + row * weight.scale_row_stride;
-  }
+  for (int i = 0; i < 2; ++i) point_to_row(weight, bank, min(first_row + g + 8 * i, num_rows - 1), i, rows);
+  return rows;
+}
+
+// Rows 0 to 7 of the stripe are gates, 8 to 15 the ups of the same units.
+inline constexpr int kStripeUnits = kStripeRows / 2;
+__device__ __forceinline__ LaneRows gated_rows(const WeightView& gate, const WeightView& up, int bank,
+                                               int first_unit, int num_units) {
+  const int unit = min(first_unit + static_cast<int>(threadIdx.x % kWarpThreads) / 4, num_units - 1);
+  LaneRows rows{};
+  point_to_row(gate, bank, unit, 0, rows);
+  point_to_row(up, bank, unit, 1, rows);
   return rows;
 }
 
@@ -119,79 +133,126 @@ struct RowTurn {
   }
 };
 
-// acc[matrix][tile] += this warp's share of the columns. x[tile]: the activation row of the lane's column g
-// of the tile, null for none.
-template <WeightFormat kFormat, int kMatrices, int kTiles>
-__device__ __forceinline__ void accumulate(const LaneRows (&rows)[kMatrices], const bf16* const (&x)[kTiles],
-                                           int columns, float (&acc)[kMatrices][kTiles][4]) {
-  const int warp = static_cast<int>(threadIdx.x) / kWarpThreads;
-  for (int base = warp * kTurn; base < columns; base += kStripeWarps * kTurn) {
-    RowTurn<kFormat> turn[kMatrices][2];
-#pragma unroll
-    for (int m = 0; m < kMatrices; ++m) {
-#pragma unroll
-      for (int r = 0; r < 2; ++r) turn[m][r].load(rows[m].values[r], rows[m].scales[r], base, columns);
+// Activation rows in global memory: x[tile] is the row of the lane's column g of the tile, null for none.
+template <WeightFormat kFormat, int kTiles>
+struct GlobalInputs {
+  const bf16* x[kTiles];
+
+  __device__ __forceinline__ uint4 load(int tile, int column, int columns) const {
+    if (x[tile] == nullptr) return make_uint4(0, 0, 0, 0);
+    if constexpr (kFormat == WeightFormat::kBf16Loose) {
+      return load_loose(x[tile], column, columns);
+    } else {
+      return column < columns ? *reinterpret_cast<const uint4*>(x[tile] + column) : make_uint4(0, 0, 0, 0);
     }
+  }
+};
+
+// One activation row in shared memory, as column 0 of the only tile.
+struct SharedInput {
+  const bf16* x;  // null for lanes of other columns
+
+  __device__ __forceinline__ uint4 load(int, int column, int columns) const {
+    return x != nullptr && column < columns ? *reinterpret_cast<const uint4*>(x + column)
+                                            : make_uint4(0, 0, 0, 0);
+  }
+};
+
+// A warp's turns of one stripe: those of columns first, first + stride, ... In flight: kAhead of them.
+template <WeightFormat kFormat, int kAhead>
+class StripeTurns {
+ public:
+  // Sends for the first turns.
+  __device__ __forceinline__ StripeTurns(const LaneRows& rows, int first, int stride, int columns)
+      : rows_(rows), first_(first), stride_(stride), columns_(columns) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int column = base + lane_column<kFormat>(i);
-      std::uint32_t a[kMatrices][2][4];
+    for (int i = 0; i < kAhead; ++i) load(i, first + i * stride);
+  }
+
+  // acc[tile] += the products of all turns, in their order.
+  template <int kTiles, class Inputs>
+  __device__ __forceinline__ void multiply(const Inputs& inputs, float (&acc)[kTiles][4]) {
+    for (int base = first_; base < columns_; base += kAhead * stride_) {
 #pragma unroll
-      for (int m = 0; m < kMatrices; ++m) {
-        std::uint32_t low[4];
-        std::uint32_t high[4];
-        turn[m][0].pairs(i, low);
-        turn[m][1].pairs(i, high);
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          a[m][half][0] = low[2 * half], a[m][half][1] = high[2 * half];
-          a[m][half][2] = low[2 * half + 1], a[m][half][3] = high[2 * half + 1];
-        }
-      }
-#pragma unroll
-      for (int t = 0; t < kTiles; ++t) {
-        uint4 b = make_uint4(0, 0, 0, 0);
-        if (x[t] != nullptr) {
-          if constexpr (kFormat == WeightFormat::kBf16Loose) {
-            b = load_loose(x[t], column, columns);
-          } else if (column < columns) {
-            b = *reinterpret_cast<const uint4*>(x[t] + column);
-          }
-        }
-#pragma unroll
-        for (int m = 0; m < kMatrices; ++m) {
-          mma_bf16(acc[m][t], a[m][0], b.x, b.y);
-          mma_bf16(acc[m][t], a[m][1], b.z, b.w);
-        }
+      for (int i = 0; i < kAhead; ++i) {
+        const int turn = base + i * stride_;
+        if (turn >= columns_) break;
+        multiply_turn(ring_[i], turn, inputs, acc);
+        load(i, turn + kAhead * stride_);
       }
     }
   }
+
+ private:
+  __device__ __forceinline__ void load(int i, int turn) {
+    if (turn >= columns_) return;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) ring_[i][r].load(rows_.values[r], rows_.scales[r], turn, columns_);
+  }
+
+  template <int kTiles, class Inputs>
+  __device__ __forceinline__ void multiply_turn(const RowTurn<kFormat> (&rows)[2], int turn,
+                                                const Inputs& inputs, float (&acc)[kTiles][4]) const {
+#pragma unroll
+    for (int i = 0; i < kChunks; ++i) {
+      const int column = turn + lane_column<kFormat>(i);
+      std::uint32_t low[4];
+      std::uint32_t high[4];
+      rows[0].pairs(i, low);
+      rows[1].pairs(i, high);
+      const std::uint32_t a0[4] = {low[0], high[0], low[1], high[1]};
+      const std::uint32_t a1[4] = {low[2], high[2], low[3], high[3]};
+#pragma unroll
+      for (int t = 0; t < kTiles; ++t) {
+        const uint4 b = inputs.load(t, column, columns_);
+        mma_bf16(acc[t], a0, b.x, b.y);
+        mma_bf16(acc[t], a1, b.z, b.w);
+      }
+    }
+  }
+
+  LaneRows rows_;
+  int first_, stride_, columns_;
+  RowTurn<kFormat> ring_[kAhead][2];
+};
+
+// Turns in flight per warp: of BF16 rows one is 32 registers, of NVFP4 rows ten.
+template <WeightFormat kFormat, int kTiles>
+inline constexpr int kTurnsAhead = kFormat == WeightFormat::kBf16Loose ? 1
+                                   : kFormat == WeightFormat::kBf16    ? 2
+                                   : kTiles == 1                       ? 6
+                                                                       : 3;
+
+// One stripe by a whole block: the columns are dealt to its warps. acc: this warp's share.
+template <WeightFormat kFormat, int kTiles>
+__device__ __forceinline__ void accumulate(const LaneRows& rows, const GlobalInputs<kFormat, kTiles>& inputs,
+                                           int columns, float (&acc)[kTiles][4]) {
+  const int warp = static_cast<int>(threadIdx.x) / kWarpThreads;
+  StripeTurns<kFormat, kTurnsAhead<kFormat, kTiles>> turns(rows, warp * kTurn, kStripeWarps * kTurn, columns);
+  turns.multiply(inputs, acc);
 }
 
 // The warps' shares of one product, summed in the order of the warps.
-template <int kMatrices, int kTiles>
+template <int kTiles>
 struct StripeSums {
   static constexpr int kColumns = 8 * kTiles;
   // One float more than needed per column keeps the writes of a quad in different banks.
-  float share[kStripeWarps][kMatrices][kColumns][kStripeRows + 1];
+  float share[kStripeWarps][kColumns][kStripeRows + 1];
 
-  __device__ __forceinline__ void put(const float (&acc)[kMatrices][kTiles][4]) {
+  __device__ __forceinline__ void put(const float (&acc)[kTiles][4]) {
     const int warp = static_cast<int>(threadIdx.x) / kWarpThreads;
     const int g = static_cast<int>(threadIdx.x % kWarpThreads) / 4;
     const int c = static_cast<int>(threadIdx.x % 4);
 #pragma unroll
-    for (int m = 0; m < kMatrices; ++m) {
+    for (int t = 0; t < kTiles; ++t) {
 #pragma unroll
-      for (int t = 0; t < kTiles; ++t) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) share[warp][m][8 * t + 2 * c + i % 2][g + 8 * (i / 2)] = acc[m][t][i];
-      }
+      for (int i = 0; i < 4; ++i) share[warp][8 * t + 2 * c + i % 2][g + 8 * (i / 2)] = acc[t][i];
     }
   }
-  __device__ __forceinline__ float get(int matrix, int column, int row) const {
-    float sum = share[0][matrix][column][row];
+  __device__ __forceinline__ float get(int column, int row) const {
+    float sum = share[0][column][row];
 #pragma unroll
-    for (int warp = 1; warp < kStripeWarps; ++warp) sum += share[warp][matrix][column][row];
+    for (int warp = 1; warp < kStripeWarps; ++warp) sum += share[warp][column][row];
     return sum;
   }
 };
