@@ -7,6 +7,18 @@ namespace {
 
 constexpr int kMaxParts = 4;
 
+// Up to this many rows the way to memory is what counts: weights are read turns ahead of their use. Above,
+// many blocks share a stripe from L2, and registers are better spent on more blocks. The same bits either
+// way.
+constexpr int kFewRows = 32;
+
+enum class Rows { kFew, kMany };
+
+template <WeightFormat kFormat, int kTiles, Rows kRows>
+inline constexpr int kAhead = kRows == Rows::kFew ? kTurnsAhead<kFormat, kTiles> : 1;
+template <Rows kRows>
+inline constexpr int kLeastBlocks = kRows == Rows::kFew ? 2 : 3;  // per multiprocessor
+
 // One weight of several that share an input.
 struct LinearPart {
   WeightView weight;
@@ -62,8 +74,8 @@ __device__ __forceinline__ GlobalInputs<kFormat, kTiles> lane_inputs(const bf16*
 // Roles: each warp multiplies its share of the columns, then every thread sums and stores.
 // Synchronisation: one barrier, when all shares are in shared memory.
 // Budget: weight bytes once per 8 * kTiles rows; activations come from L2.
-template <WeightFormat kFormat, int kTiles>
-__global__ void __launch_bounds__(kStripeThreads, 2) linear_kernel(LinearProblem p) {
+template <WeightFormat kFormat, int kTiles, Rows kRows>
+__global__ void __launch_bounds__(kStripeThreads, kLeastBlocks<kRows>) linear_kernel(LinearProblem p) {
   int part = 0;
   while (part + 1 < p.num_parts && static_cast<int>(blockIdx.x) >= p.parts[part + 1].first_stripe) ++part;
   const LinearPart& weight = p.parts[part];
@@ -71,9 +83,9 @@ __global__ void __launch_bounds__(kStripeThreads, 2) linear_kernel(LinearProblem
   const int first_token = static_cast<int>(blockIdx.y) * 8 * kTiles;
 
   float acc[kTiles][4] = {};
-  accumulate<kFormat, kTiles>(lane_rows(weight.weight, 0, first_row, weight.num_rows),
-                              lane_inputs<kFormat, kTiles>(p.x, p.x_stride, first_token, p.num_rows),
-                              p.columns, acc);
+  accumulate<kFormat, kTiles, kAhead<kFormat, kTiles, kRows>>(
+      lane_rows(weight.weight, 0, first_row, weight.num_rows),
+      lane_inputs<kFormat, kTiles>(p.x, p.x_stride, first_token, p.num_rows), p.columns, acc);
 
   __shared__ StripeSums<kTiles> sums;
   sums.put(acc);
@@ -101,14 +113,14 @@ struct GatedProblem {
 
 // Computes: out = silu(gate . x) * (up . x), both products rounded to BF16 before.
 // Layout, roles, synchronisation, budget: as linear_kernel, a stripe being 8 units.
-template <WeightFormat kFormat, int kTiles>
-__global__ void __launch_bounds__(kStripeThreads, 2) gated_linear_kernel(GatedProblem p) {
+template <WeightFormat kFormat, int kTiles, Rows kRows>
+__global__ void __launch_bounds__(kStripeThreads, kLeastBlocks<kRows>) gated_linear_kernel(GatedProblem p) {
   const int first_unit = static_cast<int>(blockIdx.x) * kStripeUnits;
   const int first_token = static_cast<int>(blockIdx.y) * 8 * kTiles;
   float acc[kTiles][4] = {};
-  accumulate<kFormat, kTiles>(gated_rows(p.gate, p.up, 0, first_unit, p.width),
-                              lane_inputs<kFormat, kTiles>(p.x, p.x_stride, first_token, p.num_rows),
-                              p.columns, acc);
+  accumulate<kFormat, kTiles, kAhead<kFormat, kTiles, kRows>>(
+      gated_rows(p.gate, p.up, 0, first_unit, p.width),
+      lane_inputs<kFormat, kTiles>(p.x, p.x_stride, first_token, p.num_rows), p.columns, acc);
 
   __shared__ StripeSums<kTiles> sums;
   sums.put(acc);
@@ -129,9 +141,11 @@ void launch_linear(const LinearProblem& problem, int stripes, const Launch& laun
     return dim3(static_cast<unsigned>(stripes), static_cast<unsigned>(ceil_div(problem.num_rows, 8 * tiles)));
   };
   if (problem.num_rows <= 8) {
-    linear_kernel<kFormat, 1><<<grid_for(1), kStripeThreads, 0, launch.stream>>>(problem);
+    linear_kernel<kFormat, 1, Rows::kFew><<<grid_for(1), kStripeThreads, 0, launch.stream>>>(problem);
+  } else if (problem.num_rows <= kFewRows) {
+    linear_kernel<kFormat, 4, Rows::kFew><<<grid_for(4), kStripeThreads, 0, launch.stream>>>(problem);
   } else {
-    linear_kernel<kFormat, 4><<<grid_for(4), kStripeThreads, 0, launch.stream>>>(problem);
+    linear_kernel<kFormat, 4, Rows::kMany><<<grid_for(4), kStripeThreads, 0, launch.stream>>>(problem);
   }
   check_launch();
 }
@@ -140,10 +154,10 @@ template <WeightFormat kFormat>
 void launch_gated(const GatedProblem& problem, const Launch& launch) {
   const auto stripes = static_cast<unsigned>(ceil_div(problem.width, kStripeUnits));
   if (problem.num_rows <= 8) {
-    gated_linear_kernel<kFormat, 1><<<stripes, kStripeThreads, 0, launch.stream>>>(problem);
+    gated_linear_kernel<kFormat, 1, Rows::kFew><<<stripes, kStripeThreads, 0, launch.stream>>>(problem);
   } else {
     const dim3 grid(stripes, static_cast<unsigned>(ceil_div(problem.num_rows, 32)));
-    gated_linear_kernel<kFormat, 4><<<grid, kStripeThreads, 0, launch.stream>>>(problem);
+    gated_linear_kernel<kFormat, 4, Rows::kMany><<<grid, kStripeThreads, 0, launch.stream>>>(problem);
   }
   check_launch();
 }

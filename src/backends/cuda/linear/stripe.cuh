@@ -158,15 +158,18 @@ struct SharedInput {
   }
 };
 
-// A warp's turns of one stripe: those of columns first, first + stride, ... In flight: kAhead of them.
+// A warp's turns of one stripe: those of columns first, first + stride, ... In flight: kAhead of them; with
+// one its registers are free again before the next is sent for.
 template <WeightFormat kFormat, int kAhead>
 class StripeTurns {
  public:
   // Sends for the first turns.
   __device__ __forceinline__ StripeTurns(const LaneRows& rows, int first, int stride, int columns)
       : rows_(rows), first_(first), stride_(stride), columns_(columns) {
+    if constexpr (kAhead > 1) {
 #pragma unroll
-    for (int i = 0; i < kAhead; ++i) load(i, first + i * stride);
+      for (int i = 0; i < kAhead; ++i) load(i, first + i * stride);
+    }
   }
 
   // acc[tile] += the products of all turns, in their order.
@@ -177,8 +180,9 @@ class StripeTurns {
       for (int i = 0; i < kAhead; ++i) {
         const int turn = base + i * stride_;
         if (turn >= columns_) break;
+        if constexpr (kAhead == 1) load(i, turn);
         multiply_turn(ring_[i], turn, inputs, acc);
-        load(i, turn + kAhead * stride_);
+        if constexpr (kAhead > 1) load(i, turn + kAhead * stride_);
       }
     }
   }
@@ -223,12 +227,13 @@ inline constexpr int kTurnsAhead = kFormat == WeightFormat::kBf16Loose ? 1
                                    : kTiles == 1                       ? 6
                                                                        : 3;
 
-// One stripe by a whole block: the columns are dealt to its warps. acc: this warp's share.
-template <WeightFormat kFormat, int kTiles>
+// One stripe by a whole block: the columns are dealt to its warps. acc: this warp's share, whose order does
+// not depend on kAhead.
+template <WeightFormat kFormat, int kTiles, int kAhead = kTurnsAhead<kFormat, kTiles>>
 __device__ __forceinline__ void accumulate(const LaneRows& rows, const GlobalInputs<kFormat, kTiles>& inputs,
                                            int columns, float (&acc)[kTiles][4]) {
   const int warp = static_cast<int>(threadIdx.x) / kWarpThreads;
-  StripeTurns<kFormat, kTurnsAhead<kFormat, kTiles>> turns(rows, warp * kTurn, kStripeWarps * kTurn, columns);
+  StripeTurns<kFormat, kAhead> turns(rows, warp * kTurn, kStripeWarps * kTurn, columns);
   turns.multiply(inputs, acc);
 }
 
