@@ -5,7 +5,8 @@
 namespace inkstone::cuda {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kThreads = 64;
+constexpr int kModelTaps = 4;  // W of every published model
 
 struct ConvProblem {
   const bf16* x;
@@ -26,17 +27,78 @@ __device__ bf16* state_row(const ConvProblem& p, int slot, int position) {
   return p.state + (static_cast<std::int64_t>(slot) * p.ring_rows + position % p.ring_rows) * p.state_stride;
 }
 
+// What says where the earlier inputs of a row lie.
+struct RowPlace {
+  int position, first_position, row_begin, slot;
+};
+
+__device__ RowPlace place_of(const ConvProblem& p, int row, int sequence) {
+  return {p.row_position[row], p.first_position[sequence], p.row_begin[sequence], p.slot[sequence]};
+}
+
 // The input of one position of the row's sequence: from the batch, from the state, or zero before the
 // beginning.
-__device__ Float8 input_at(const ConvProblem& p, int sequence, int position, int channel) {
-  if (position < 0) return {};
-  const int in_batch = position - p.first_position[sequence];
-  if (in_batch >= 0) {
-    const std::int64_t row = p.row_begin[sequence] + in_batch;
-    return load8(p.x + row * p.x_stride + channel);
+__device__ uint4 input_at(const ConvProblem& p, const RowPlace& place, int position, int channel) {
+  const int in_batch = position - place.first_position;
+  const bf16* row = nullptr;
+  if (position >= 0 && in_batch >= 0) {
+    row = p.x + static_cast<std::int64_t>(place.row_begin + in_batch) * p.x_stride;
+  } else if (position >= 0 && place.slot >= 0) {
+    row = state_row(p, place.slot, position);
   }
-  const int slot = p.slot[sequence];
-  return slot < 0 ? Float8{} : load8(state_row(p, slot, position) + channel);
+  return row == nullptr ? make_uint4(0, 0, 0, 0) : *reinterpret_cast<const uint4*>(row + channel);
+}
+
+// Weights [8, W] of one thread's channels where W is the models': two channels a vector.
+class ModelWeights {
+ public:
+  static constexpr int kTaps = kModelTaps;
+  __device__ ModelWeights(const ConvProblem& p, int channel) {
+    const auto* from = reinterpret_cast<const uint4*>(p.weight + static_cast<std::int64_t>(channel) * kTaps);
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) raw_[i] = from[i];
+  }
+  __device__ float get(int i, int k) const { return widen(raw_[i / 2]).v[i % 2 * kTaps + k]; }
+
+ private:
+  static constexpr int kVectors = kTaps;
+  uint4 raw_[kVectors];
+};
+
+// Every load is sent before the first is used: a step has nothing else that hides the way to memory.
+__device__ Float8 sum_of_taps(const ConvProblem& p, const ModelWeights& weights, const RowPlace& place,
+                              int channel) {
+  uint4 inputs[kModelTaps];
+#pragma unroll
+  for (int k = 0; k < kModelTaps; ++k) {
+    inputs[k] = input_at(p, place, place.position - (kModelTaps - 1) + k, channel);
+  }
+  Float8 taps{};
+#pragma unroll
+  for (int k = 0; k < kModelTaps; ++k) {
+    const Float8 input = widen(inputs[k]);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) taps.v[i] += weights.get(i, k) * input.v[i];
+  }
+  return taps;
+}
+
+// Weights of any W, anywhere: read when they are used.
+struct AnyWeights {
+  __device__ AnyWeights(const ConvProblem& p, int channel)
+      : first(p.weight + static_cast<std::int64_t>(channel) * p.taps) {}
+  const bf16* first;
+};
+
+__device__ Float8 sum_of_taps(const ConvProblem& p, const AnyWeights& weights, const RowPlace& place,
+                              int channel) {
+  Float8 taps{};
+  for (int k = 0; k < p.taps; ++k) {
+    const Float8 input = widen(input_at(p, place, place.position - (p.taps - 1) + k, channel));
+#pragma unroll
+    for (int i = 0; i < 8; ++i) taps.v[i] += __bfloat162float(weights.first[i * p.taps + k]) * input.v[i];
+  }
+  return taps;
 }
 
 // Keeps the input of one row where the next step looks for it, if it is among the last that the ring has room
@@ -50,30 +112,24 @@ __device__ void keep_input(const ConvProblem& p, int row, int sequence, int chan
 }
 
 // Computes: out = x + sum over taps of weight * earlier input, f32 in the order of the taps, rounded once.
-// Layout: block (row, 1024 channels), eight channels a thread. Roles: all alike.
+// Layout: block (row, 512 channels), eight channels a thread. Roles: all alike.
 // Synchronisation: none. `keep`: also stores the state, allowed while no sequence has more rows than the ring
 // keeps: then the rows written and the older rows read differ. Budget: memory bound: W + 1 vectors in and out
 // per vector, most of them from L2.
+template <class Weights>
 __global__ void __launch_bounds__(kThreads) short_conv_kernel(ConvProblem p, bool keep) {
   const int row = static_cast<int>(blockIdx.x);
   const int channel = static_cast<int>(blockIdx.y * kThreads + threadIdx.x) * 8;
   if (channel >= p.channels) return;
-  const int sequence = p.row_sequence[row];
+  const Weights weights(p, channel);
+  Float8 own = load8(p.x + row * p.x_stride + channel);
   bf16* const out = p.out + row * p.out_stride + channel;
+  const int sequence = p.row_sequence[row];
   if (sequence < 0) {
     store8(out, {});
     return;
   }
-  Float8 taps{};
-  for (int k = 0; k < p.taps; ++k) {
-    const Float8 input = input_at(p, sequence, p.row_position[row] - (p.taps - 1) + k, channel);
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      taps.v[i] +=
-          __bfloat162float(p.weight[static_cast<std::int64_t>(channel + i) * p.taps + k]) * input.v[i];
-    }
-  }
-  Float8 own = load8(p.x + row * p.x_stride + channel);
+  const Float8 taps = sum_of_taps(p, weights, place_of(p, row, sequence), channel);
 #pragma unroll
   for (int i = 0; i < 8; ++i) own.v[i] += taps.v[i];
   store8(out, own);
@@ -113,7 +169,11 @@ void short_conv(const ops::ShortConvArgs& args, const Launch& launch) {
   const dim3 grid(static_cast<unsigned>(args.x.rows()),
                   static_cast<unsigned>(ceil_div(channels, 8 * kThreads)));
   const bool keep = args.rows.max_sequence_rows <= args.state.ring_rows - (args.weight.shape[1] - 1);
-  short_conv_kernel<<<grid, kThreads, 0, launch.stream>>>(problem, keep);
+  if (problem.taps == kModelTaps && reinterpret_cast<std::uintptr_t>(problem.weight) % 16 == 0) {
+    short_conv_kernel<ModelWeights><<<grid, kThreads, 0, launch.stream>>>(problem, keep);
+  } else {
+    short_conv_kernel<AnyWeights><<<grid, kThreads, 0, launch.stream>>>(problem, keep);
+  }
   check_launch();
   if (keep) return;
   keep_inputs_kernel<<<grid, kThreads, 0, launch.stream>>>(problem);
