@@ -26,47 +26,49 @@ struct RouteProblem {
   int num_rows, routed, shared, chosen;
 };
 
-struct Candidate {
-  float score;
-  int expert;
-};
-
-// The larger score, then the lower expert: a total order, so that any tree of comparisons gives the same
-// winner.
-__device__ Candidate better(const Candidate& a, const Candidate& b) {
-  return b.score > a.score || (b.score == a.score && b.expert < a.expert) ? b : a;
-}
-
 __device__ float log_sigmoid(float x) { return fminf(x, 0.0F) - log1pf(expf(-fabsf(x))); }
 
-// Scores of the lane's experts lane, lane + 32, ...; what is not a number never wins against a number.
-__device__ void load_scores(const RouteProblem& p, const float* logits, int lane, float (&score)[kPerLane]) {
+constexpr unsigned kTaken = 0;  // below the key of every score
+
+// Ordered as the scores are; what is not a number counts as minus infinity, so that it never wins against a
+// number.
+__device__ unsigned key_of(float score) {
+  const unsigned bits = __float_as_uint(isnan(score) ? -INFINITY : score);
+  return (bits & 0x80000000U) != 0 ? ~bits : bits | 0x80000000U;
+}
+
+// Keys of the lane's experts lane, lane + 32, ... All loads are sent before the first is used.
+__device__ void load_keys(const RouteProblem& p, const float* logits, int lane, unsigned (&key)[kPerLane]) {
+  float logit[kPerLane];
+  float bias[kPerLane];
 #pragma unroll
   for (int i = 0; i < kPerLane; ++i) {
-    const int expert = lane + kWarpThreads * i;
-    if (expert >= p.routed) {
-      score[i] = -INFINITY;
-      continue;
-    }
-    score[i] = 1.0F / (1.0F + expf(-logits[expert])) + p.bias[expert];
-    if (isnan(score[i])) score[i] = -INFINITY;
+    const int expert = min(lane + kWarpThreads * i, p.routed - 1);
+    logit[i] = logits[expert];
+    bias[i] = p.bias[expert];
+  }
+#pragma unroll
+  for (int i = 0; i < kPerLane; ++i) {
+    const unsigned own = key_of(1.0F / (1.0F + expf(-logit[i])) + bias[i]);
+    key[i] = lane + kWarpThreads * i < p.routed ? own : kTaken;
   }
 }
 
-// The best expert that no earlier round took, marked as taken.
-__device__ int take_best(const RouteProblem& p, int lane, const float (&score)[kPerLane], unsigned& taken) {
-  Candidate best{-INFINITY, INT_MAX};
+// The best expert that no earlier round took, of equal ones the lowest; marked as taken.
+__device__ int take_best(int lane, unsigned (&key)[kPerLane]) {
+  unsigned best = kTaken;
+  unsigned expert = 0;
 #pragma unroll
   for (int i = 0; i < kPerLane; ++i) {
-    const int expert = lane + kWarpThreads * i;
-    if (expert < p.routed && (taken >> i & 1U) == 0) best = better(best, {score[i], expert});
+    if (key[i] > best) best = key[i], expert = static_cast<unsigned>(lane + kWarpThreads * i);
   }
-  for (int step = kWarpThreads / 2; step > 0; step /= 2) {
-    best = better(
-        best, {__shfl_xor_sync(kAllLanes, best.score, step), __shfl_xor_sync(kAllLanes, best.expert, step)});
+  const unsigned top = __reduce_max_sync(kAllLanes, best);
+  expert = __reduce_min_sync(kAllLanes, best == top ? expert : UINT_MAX);
+#pragma unroll
+  for (int i = 0; i < kPerLane; ++i) {
+    if (static_cast<unsigned>(lane + kWarpThreads * i) == expert) key[i] = kTaken;
   }
-  if (best.expert % kWarpThreads == lane) taken |= 1U << (best.expert / kWarpThreads);
-  return best.expert;
+  return static_cast<int>(expert);
 }
 
 __device__ void choose_none(const RouteProblem& p, int row, int lane) {
@@ -76,8 +78,8 @@ __device__ void choose_none(const RouteProblem& p, int row, int lane) {
 
 // Computes: the chosen experts and all weights of one row (`model.md` 7.1).
 // Layout: a warp per row; lane l holds routed experts l, l + 32, ... and then weight l of the chosen and
-// shared. Roles: all lanes alike. Synchronisation: warp shuffles only. Budget: E + S floats in, latency
-// bound: K rounds of five shuffles.
+// shared. Roles: all lanes alike. Synchronisation: within the warp only. Budget: E + S floats in, latency
+// bound: one way to memory, K rounds of two reductions.
 __global__ void __launch_bounds__(kWarps* kWarpThreads) route_kernel(RouteProblem p) {
   const int row = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / kWarpThreads;
   const int lane = static_cast<int>(threadIdx.x % kWarpThreads);
@@ -87,13 +89,13 @@ __global__ void __launch_bounds__(kWarps* kWarpThreads) route_kernel(RouteProble
     return;
   }
   const float* const logits = p.logits + row * p.logits_stride;
-  float score[kPerLane];
-  load_scores(p, logits, lane, score);
+  const float scale = p.route_scale * *p.global_scale;
+  unsigned key[kPerLane];
+  load_keys(p, logits, lane, key);
 
-  unsigned taken = 0;
   int mine = lane < p.chosen + p.shared ? p.routed + lane - p.chosen : 0;  // right for the shared ones
   for (int k = 0; k < p.chosen; ++k) {
-    const int expert = take_best(p, lane, score, taken);
+    const int expert = take_best(lane, key);
     if (lane == k) {
       mine = expert;
       p.experts[row * p.experts_stride + k] = expert;
@@ -105,7 +107,7 @@ __global__ void __launch_bounds__(kWarps* kWarpThreads) route_kernel(RouteProble
   const float sum = warp_sum(member ? expf(own - largest) : 0.0F);
   if (member) {
     const float weight = expf(own - (largest + logf(sum)));
-    p.weights[row * p.weights_stride + lane] = weight * (p.route_scale * *p.global_scale);
+    p.weights[row * p.weights_stride + lane] = weight * scale;
   }
 }
 
