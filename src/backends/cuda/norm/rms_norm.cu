@@ -6,7 +6,9 @@ namespace inkstone::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr std::int64_t kWarpWidth = 1024;  // widths up to this are normed by one warp a row
+constexpr int kHeldVectors = 4;                                       // of eight, per thread
+constexpr std::int64_t kWarpWidth = kHeldVectors * 8 * kWarpThreads;  // widths up to this: one warp a row
+constexpr std::int64_t kWidest = kHeldVectors * 8 * kThreads;
 
 template <class T>  // bf16, or float: sums that the towers have not rounded yet
 struct NormProblem {
@@ -38,11 +40,27 @@ __device__ float row_sum(float value) {
   }
 }
 
+// A row's share of one thread as it lies in memory: held in registers between the two passes, weights with
+// it, so that a row costs one way to memory.
+template <int kThreadsPerRow, class T>
+struct HeldShare {
+  Float8 x[kHeldVectors];
+  uint4 weight[kHeldVectors];
+
+  __device__ __forceinline__ HeldShare(const T* from, const bf16* weights, int first, int width) {
+#pragma unroll
+    for (int n = 0; n < kHeldVectors; ++n) {
+      const int i = first + n * kThreadsPerRow * 8;
+      x[n] = i < width ? load8(from + i) : Float8{};
+      weight[n] = i < width ? *reinterpret_cast<const uint4*>(weights + i) : make_uint4(0, 0, 0, 0);
+    }
+  }
+};
+
 // Computes: out = x / sqrt(mean(x^2) + eps) * weight in f32, rounded once.
 // Layout: kThreadsPerRow threads a row, vectors of eight dealt round; the order of the sum follows from the
 // width. Roles: all alike. Synchronisation: one barrier for rows wider than a warp takes; out may be x, since
-// each thread reads its own vectors before it writes them. Budget: memory bound; the second read of x comes
-// from L1.
+// each thread reads its own vectors before it writes them. Budget: memory bound, x read once.
 template <int kThreadsPerRow, class T>
 __global__ void __launch_bounds__(kThreads) rms_norm_kernel(NormProblem<T> p) {
   constexpr int kRowsPerBlock = kThreads / kThreadsPerRow;
@@ -52,16 +70,20 @@ __global__ void __launch_bounds__(kThreads) rms_norm_kernel(NormProblem<T> p) {
   const int first = static_cast<int>(threadIdx.x % kThreadsPerRow) * 8;
   const T* const x = p.x + (row / p.inner) * p.x_stride + (row % p.inner) * p.width;
   T* const out = p.out + (row / p.inner) * p.out_stride + (row % p.inner) * p.width;
+  const HeldShare<kThreadsPerRow, T> held(x, p.weight, first, p.width);
   float squares = 0;
-  for (int i = first; i < p.width; i += kThreadsPerRow * 8) {
-    const Float8 value = load8(x + i);
 #pragma unroll
-    for (int j = 0; j < 8; ++j) squares += value.v[j] * value.v[j];
+  for (int n = 0; n < kHeldVectors; ++n) {
+#pragma unroll
+    for (int j = 0; j < 8; ++j) squares += held.x[n].v[j] * held.x[n].v[j];
   }
   const float factor = 1.0F / sqrtf(row_sum<kThreadsPerRow>(squares) / static_cast<float>(p.width) + p.eps);
-  for (int i = first; i < p.width; i += kThreadsPerRow * 8) {
-    Float8 value = load8(x + i);
-    const Float8 weight = load8(p.weight + i);
+#pragma unroll
+  for (int n = 0; n < kHeldVectors; ++n) {
+    const int i = first + n * kThreadsPerRow * 8;
+    if (i >= p.width) break;
+    const Float8 weight = widen(held.weight[n]);
+    Float8 value = held.x[n];
 #pragma unroll
     for (int j = 0; j < 8; ++j) value.v[j] = value.v[j] * factor * weight.v[j];
     store8(out + i, value);
@@ -74,7 +96,7 @@ void launch_norm(const ops::RmsNormArgs& args, const Launch& launch) {
   const std::int64_t width = args.x.shape[rank - 1];
   const std::int64_t inner = rank == 3 ? args.x.shape[1] : 1;
   const std::int64_t num_rows = args.x.rows() * inner;
-  INK_CHECK(width % 8 == 0, "normed widths are multiples of 8");
+  INK_CHECK(width % 8 == 0 && width <= kWidest, "normed widths are multiples of 8, at most 8192");
   if (num_rows == 0) return;
   const NormProblem<T> problem{args.x.as<T>(),    args.weight.as<bf16>(),  args.out.as<T>(),
                                args.x.row_stride, args.out.row_stride,     inner,
