@@ -148,8 +148,8 @@ void AudioTower::run_piece(const TensorView& levels, const TensorView& out, Work
   const bool rounds = out.type != ScalarType::kF32;
   const TensorView sum = rounds ? workspace.take(ScalarType::kF32, out.shape) : out;
   backend_->embed_sum({levels, weights_->encoder, sum, config_.mel_levels}, stream);
-  normalise(*backend_, sum, weights_->final_norm, stream);
   if (rounds) backend_->gather_rows({sum, rows_.rows_at(0, sum.rows()), out}, stream);
+  normalise(*backend_, out, weights_->final_norm, stream);
   workspace.rewind(mark);
 }
 

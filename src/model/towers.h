@@ -54,7 +54,7 @@ class VisionTower {
   TensorView frame_rows_;  // [max_patches * frames] i32: row i is i / frames
 };
 
-// One table row per filter and level, summed in f32, normalised in f32, rounded once.
+// One table row per filter and level, summed in f32, rounded once, then normalised (`model.md` 12.2).
 class AudioTower {
  public:
   static Result<AudioTower> create(const checkpoint::AudioConfig& config, const AudioWeights& weights,

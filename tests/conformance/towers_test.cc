@@ -64,7 +64,7 @@ TEST_P(TowerOps, VisionAgreesOverFourStagesAndInPieces) {
   expect_agreement(results[1], results[0]);
 }
 
-TEST_P(TowerOps, AudioAgreesAndIsRoundedOnce) {
+TEST_P(TowerOps, AudioAgrees) {
   Random random(41);
   HostTensor table = random.tensor(ScalarType::kBF16, {80 * 16, 384});
   HostTensor norm = random.tensor(ScalarType::kBF16, {384});
