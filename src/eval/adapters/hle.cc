@@ -48,8 +48,8 @@ Result<Json> hle_item(const Json& row, const std::string& rows_path, const SetFo
   const std::string type = INK_TRY(text_field(row, "answer_type"));
   Json content = Json::array({text_part(question)});
   const auto image = row.find("image");
-  if (image != row.end() && !image->is_null() && *image != "")
-    content.push_back(INK_TRY(image_part(*image, id, rows_path, folder)));
+  const bool none = image == row.end() || image->is_null() || *image == Json("");
+  if (!none) content.push_back(INK_TRY(image_part(*image, id, rows_path, folder)));
   content.push_back(text_part(kInstruction));
   return Json{{"id", id},
               {"request", user_request(std::move(content))},
