@@ -158,7 +158,8 @@ Result<AcceptedCall> read_accepted(const chat::Field& field, const chat::Field& 
   for (const chat::JsonMember& parameter : members[0].value.members)
     if (parameter.value.kind != Kind::kArray)
       return field.refuse("must list the accepted values of '" + parameter.key + "'");
-  return AcceptedCall{members[0].key, members[0].value, INK_TRY(parameters_of(members[0].key, tools))};
+  JsonValue parameters = INK_TRY(parameters_of(members[0].key, tools));
+  return AcceptedCall{members[0].key, members[0].value, std::move(parameters)};
 }
 
 }  // namespace

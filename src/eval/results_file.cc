@@ -64,7 +64,9 @@ Status ResultsFile::read(const std::string& settings) {
     }
     const std::string set = INK_TRY(line["set"].string());
     const std::string id = INK_TRY(line["id"].string());
-    kept_[{set, id}] = {INK_TRY(line["request"].string()), INK_TRY(read_answer(line["answer"]))};
+    std::string request = INK_TRY(line["request"].string());
+    Answer answer = INK_TRY(read_answer(line["answer"]));
+    kept_[{set, id}] = {std::move(request), std::move(answer)};
   }
   return {};
 }

@@ -67,7 +67,9 @@ Result<eval::Answer> ask_one(const EvalServer& server, const eval::Item& item, c
 }  // namespace
 
 Result<EvalServer> find_server(const std::string& url, const std::string& api_key) {
-  EvalServer server{INK_TRY(parse_server_url(url)), "", api_key};
+  EvalServer server;
+  server.address = INK_TRY(parse_server_url(url));
+  server.api_key = api_key;
   // People give the address with and without the version.
   std::string& prefix = server.address.prefix;
   if (prefix.size() >= 3 && prefix.substr(prefix.size() - 3) == "/v1") prefix.resize(prefix.size() - 3);
@@ -109,8 +111,9 @@ Result<eval::Answer> read_server_answer(const std::string& body) {
   answer.reasoning = INK_TRY(message["reasoning_content"].string());
   for (const chat::Field& call : INK_TRY(message["tool_calls"].array())) {
     const chat::Field function = call["function"];
-    answer.calls.push_back(
-        eval::make_call(INK_TRY(function["name"].string()), INK_TRY(function["arguments"].string())));
+    const std::string name = INK_TRY(function["name"].string());
+    const std::string arguments = INK_TRY(function["arguments"].string());
+    answer.calls.push_back(eval::make_call(name, arguments));
   }
   const chat::Field tokens = reply["usage"]["prompt_tokens"];
   if (tokens.is(chat::JsonValue::Kind::kInteger))

@@ -82,9 +82,11 @@ Result<Json> bfcl_item(const Json& row, const Json& answer) {
   const std::string id = INK_TRY(text_field(row, "id"));
   if (has(id, "java")) return invalid("has values in the words of Java or JavaScript");
   if (row.contains("involved_classes")) return invalid("has turns, which have to be executed");
-  Json request = {{"messages", INK_TRY(messages_of(row))}};
+  Json request;
+  request["messages"] = INK_TRY(messages_of(row));
   request["tools"] = INK_TRY(tools_of(row));
-  return Json{{"id", id}, {"request", std::move(request)}, {"scoring", INK_TRY(scoring_of(id, answer))}};
+  const Json scoring = INK_TRY(scoring_of(id, answer));
+  return Json{{"id", id}, {"request", std::move(request)}, {"scoring", scoring}};
 }
 
 }  // namespace inkstone::eval

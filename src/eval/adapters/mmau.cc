@@ -12,20 +12,22 @@
 namespace inkstone::eval {
 
 Result<Json> mmau_item(const Json& row, const std::string& rows_path, const SetFolder& folder) {
+  const std::string id = INK_TRY(text_field(row, "id"));
   const std::string question = INK_TRY(text_field(row, "question"));
   const std::vector<std::string> choices = INK_TRY(text_list(row, "choices"));
+  const std::string answer = INK_TRY(text_field(row, "answer"));
   const std::string sound = INK_TRY(text_field(row, "audio_id"));
+  const std::string file = INK_TRY(from_set_folder(sound, rows_path, folder));
   std::string format = std::filesystem::path(sound).extension().string();
   if (!format.empty()) format.erase(0, 1);
-  const Json input = {{"file", INK_TRY(from_set_folder(sound, rows_path, folder))}, {"format", format}};
+  const Json input = {{"file", file}, {"format", format}};
   // The suite looks for the words of a choice, so letters are not asked for.
   const std::string prompt =
       fmt::format("{}\nAnswer with exactly one of these choices:\n{}", question, fmt::join(choices, "\n"));
   Json content = Json::array({{{"type", "input_audio"}, {"input_audio", input}}, text_part(prompt)});
-  return Json{
-      {"id", INK_TRY(text_field(row, "id"))},
-      {"request", user_request(std::move(content))},
-      {"scoring", {{"kind", "words"}, {"answer", INK_TRY(text_field(row, "answer"))}, {"choices", choices}}}};
+  return Json{{"id", id},
+              {"request", user_request(std::move(content))},
+              {"scoring", {{"kind", "words"}, {"answer", answer}, {"choices", choices}}}};
 }
 
 }  // namespace inkstone::eval

@@ -65,10 +65,11 @@ Result<std::vector<Json>> images_of(const Json& row, const std::string& id, cons
 Result<Json> mmmu_item(const Json& row, const std::string& rows_path, const SetFolder& folder) {
   const std::string id = INK_TRY(text_field(row, "id"));
   const std::vector<std::string> options = INK_TRY(text_list(row, "options"));
+  const std::string answer = INK_TRY(text_field(row, "answer"));
   Json content;
   if (row.contains("image") && !row["image"].is_null()) {
-    content = Json::array({INK_TRY(image_part(row["image"], id, rows_path, folder)),
-                           text_part(std::string("The picture holds a question. ") + kInstruction)});
+    const Json image = INK_TRY(image_part(row["image"], id, rows_path, folder));
+    content = Json::array({image, text_part(std::string("The picture holds a question. ") + kInstruction)});
   } else {
     const std::string question = INK_TRY(text_field(row, "question"));
     const std::vector<Json> images = INK_TRY(images_of(row, id, rows_path, folder));
@@ -76,8 +77,7 @@ Result<Json> mmmu_item(const Json& row, const std::string& rows_path, const SetF
   }
   return Json{{"id", id},
               {"request", user_request(std::move(content))},
-              {"scoring",
-               {{"kind", "choice"}, {"answer", INK_TRY(text_field(row, "answer"))}, {"choices", options}}}};
+              {"scoring", {{"kind", "choice"}, {"answer", answer}, {"choices", options}}}};
 }
 
 }  // namespace inkstone::eval
