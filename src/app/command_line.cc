@@ -270,6 +270,12 @@ void add_bench(CLI::App& app, Chosen& chosen) {
   add_integer(*command, "--seconds", options->seconds, {1, 600}, "serve: timed seconds (default: 5)");
   add_integer(*command, "--against", options->against, {1, 65535},
               "serve: port of a server to measure beside it");
+  command
+      ->add_option("--speculate", options->depths,
+                   "decode: compares these numbers of drafts with none; all: several and auto")
+      ->type_name("N")
+      ->delimiter(',');
+  add_text(*command, "--drafter", options->drafter, "decode: heads or lookup (default: heads)");
 }
 
 void add_doctor(CLI::App& app, Chosen& chosen) {

@@ -127,6 +127,8 @@ struct BenchOptions {
   std::int64_t connections = 64;        // serve
   std::int64_t seconds = 5;             // serve
   std::optional<std::int64_t> against;  // serve: port of another server, for comparison
+  std::vector<std::string> depths;      // decode: numbers of drafts to compare with none
+  std::string drafter = "heads";        // decode
 };
 
 struct EvalOptions {

@@ -36,15 +36,15 @@ void DraftStage::admit(Request& request) {
   if (!enabled()) return;
   Drafting& own = request.drafting;
   own.drafts.clear();
-  own.low_rounds = own.low_depths = 0;
+  own.acceptance = speculative::AcceptanceEstimate::like(average_);
+  own.idle_us = 0;
+  own.low_depths = 0;
   own.depths = drafter_->keeps_state() ? options_.draft_rows : 0;
   if (options_.adaptive_depth && admitted_++ % kTrial != 0) own.depths = paying_depth(average_, own.depths);
   own.head_rows = std::max<std::int64_t>(0, request.position - own.depths);
 }
 
-void DraftStage::start_step() {
-  if (options_.adaptive_depth) step_started_us_ = options_.clock_us();
-}
+void DraftStage::start_step() { step_started_us_ = options_.clock_us(); }
 
 void DraftStage::note_prompt_rows(Request& request) const {
   if (enabled()) request.drafting.head_rows = request.position;
@@ -73,7 +73,10 @@ void DraftStage::count_emitted(Request& request) {
 void DraftStage::end_step(std::int64_t decode_rows, std::int64_t num_sequences) {
   verify_rows_ = decode_rows;
   num_sequences_ = num_sequences;
-  if (options_.adaptive_depth) verify_us_ = options_.clock_us() - step_started_us_;
+  verify_us_ = options_.clock_us() - step_started_us_;
+  if (decode_rows == 0) return;
+  ++times_.steps;
+  times_.verify_us += verify_us_;
 }
 
 bool DraftStage::lags(const Request& request) const {
@@ -124,19 +127,23 @@ std::int64_t DraftStage::paying_depth(const speculative::AcceptanceEstimate& est
 void DraftStage::give_up_depths(Request& request, std::int64_t chosen) const {
   Drafting& own = request.drafting;
   if (chosen >= own.depths) {
-    own.low_rounds = own.low_depths = 0;
+    own.idle_us = 0;
+    own.low_depths = 0;
     return;
   }
+  const speculative::RoundCost cost = cost_.cost();
   own.low_depths = std::max(own.low_depths, chosen);
-  if (++own.low_rounds < kPatience) return;
+  own.idle_us += static_cast<double>(own.depths - chosen) * cost.draft_pass_us;
+  if (own.idle_us < kPatienceSteps * (cost.verify_base_us + cost.verify_row_us)) return;
   own.depths = own.low_depths;
-  own.low_rounds = own.low_depths = 0;
+  own.idle_us = 0;
+  own.low_depths = 0;
 }
 
 Status DraftStage::run() {
   ++rounds_;
   std::int64_t passes = 0;
-  const double started_us = options_.adaptive_depth ? options_.clock_us() : 0;
+  const double started_us = options_.clock_us();
   if (!requests_.empty()) INK_TRY(drafter_->draft(asked_, drafts_));
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     Drafting& own = requests_[i]->drafting;
@@ -146,8 +153,10 @@ Status DraftStage::run() {
   }
   requests_.clear();
   asked_.clear();
-  if (options_.adaptive_depth && verify_rows_ > 0)
-    cost_.observe(verify_rows_, verify_us_, passes, options_.clock_us() - started_us);
+  if (verify_rows_ == 0) return {};
+  const double draft_us = options_.clock_us() - started_us;
+  times_.draft_us += draft_us;
+  cost_.observe(verify_rows_, verify_us_, passes, draft_us);
   return {};
 }
 

@@ -21,9 +21,10 @@ namespace inkstone::engine {
 //
 // A request drafts with its first `depths` heads, which have rows for every position; a depth that missed
 // rows could only be brought back by running the trunk again, so the number only falls. Fixed: it stays at
-// N. `auto`: each round drafts as deep as pays (speculative/depth_choice.h), and the depths that were not
-// wanted for kPatience rounds are given up; with none left the request decodes plainly. New requests start
-// with the depths that pay on average, every kTrial-th with all, so that the average follows the load.
+// N. `auto`: each round drafts as deep as pays (speculative/depth_choice.h). Depths that are not wanted run
+// along for a while; when that has cost as much as a few plain steps they are given up, and with none left
+// the request decodes plainly. New requests start with the depths that pay on average, every kTrial-th with
+// all, so that the average follows the load.
 class DraftStage {
  public:
   DraftStage(ModelRunner& runner, const EngineOptions& options);
@@ -52,9 +53,10 @@ class DraftStage {
   Status run();
 
   [[nodiscard]] const Speculation& counts() const { return counts_; }
+  [[nodiscard]] const RoundTimes& times() const { return times_; }
 
  private:
-  static constexpr std::int64_t kPatience = 8;
+  static constexpr double kPatienceSteps = 4;
   static constexpr std::int64_t kTrial = 16;
 
   [[nodiscard]] std::int64_t wanted_drafts(Request& request);
@@ -72,7 +74,7 @@ class DraftStage {
   std::vector<speculative::Drafts> drafts_;
 
   speculative::CostEstimate cost_;
-  speculative::AcceptanceEstimate average_;
+  speculative::AcceptanceEstimate average_{100};
   std::int64_t num_sequences_ = 1;  // that drew in the last step
   std::int64_t admitted_ = 0;
   std::int64_t rounds_ = 0;
@@ -80,6 +82,7 @@ class DraftStage {
   double verify_us_ = 0;
   std::int64_t verify_rows_ = 0;  // 0: the step says nothing about verifying
   Speculation counts_;
+  RoundTimes times_;
 };
 
 }  // namespace inkstone::engine

@@ -12,11 +12,11 @@
 namespace inkstone::engine {
 
 struct Drafting {
-  speculative::Drafts drafts;   // behind the newest token, to be verified by the next step
-  std::int64_t head_rows = 0;   // rows that the heads have, provisional ones included
-  std::int64_t depths = 0;      // heads that have all of them; never rises while a request runs
-  std::int64_t low_rounds = 0;  // rounds since fewer depths than these were chosen each time
-  std::int64_t low_depths = 0;  // most that were chosen in them
+  speculative::Drafts drafts;  // behind the newest token, to be verified by the next step
+  std::int64_t head_rows = 0;  // rows that the heads have, provisional ones included
+  std::int64_t depths = 0;     // heads that have all of them; never rises while a request runs
+  double idle_us = 0;  // what depths have cost since all of them were last chosen, without being chosen
+  std::int64_t low_depths = 0;  // most that were chosen since then
   speculative::AcceptanceEstimate acceptance;
   Speculation counts;
   std::vector<speculative::MediaSpan> media;

@@ -385,6 +385,7 @@ void StepLoop::fail_all(const Error& error) {
 EngineStats StepLoop::stats() const {
   EngineStats stats = counts_;
   stats.speculation = drafts_.counts();
+  stats.rounds = drafts_.times();
   stats.running = static_cast<std::int64_t>(running_.size());
   stats.waiting = static_cast<std::int64_t>(waiting_.size());
   stats.checkpoints = cache_.num_checkpoints();

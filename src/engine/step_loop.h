@@ -32,6 +32,7 @@ struct EngineStats {
   std::int64_t free_pages = 0;   // evictable ones too
   std::int64_t free_slots = 0;
   Speculation speculation;
+  RoundTimes rounds;
 };
 
 // One thread. The order of events is the same on every backend: while step k runs, step k + 1 is planned and

@@ -83,6 +83,13 @@ struct Speculation {
   }
 };
 
+// Of steps that held nothing but decodes.
+struct RoundTimes {
+  std::int64_t steps = 0;
+  double verify_us = 0;  // from enqueueing the step to its results
+  double draft_us = 0;
+};
+
 struct Outcome {
   FinishReason reason = FinishReason::kStop;
   Usage usage;

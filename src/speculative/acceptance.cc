@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "speculative/acceptance.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace inkstone::speculative {
@@ -12,14 +14,25 @@ std::int64_t num_accepted(std::span<const std::int32_t> drafts, std::span<const 
   return static_cast<std::int64_t>(accepted);
 }
 
+AcceptanceEstimate AcceptanceEstimate::like(const AcceptanceEstimate& others) {
+  AcceptanceEstimate estimate;
+  estimate.rates_ = others.rates_;
+  for (std::size_t i = 0; i < estimate.weights_.size(); ++i)
+    estimate.weights_[i] = std::min(others.weights_[i], kLikeWeight);
+  return estimate;
+}
+
+void AcceptanceEstimate::observe_at(std::int64_t depth, double accepted) {
+  const auto i = static_cast<std::size_t>(depth);
+  rates_[i] += (accepted - rates_[i]) / (weights_[i] + 1);
+  weights_[i] = std::min(weights_[i] + 1, memory_);
+}
+
 void AcceptanceEstimate::observe(std::int64_t drafted, std::int64_t accepted) {
   INK_CHECK(accepted >= 0 && accepted <= drafted && drafted <= kMaxDepth, "no more accepted than drafted");
-  for (std::int64_t i = 0; i < accepted; ++i) {
-    double& rate = rates_[static_cast<std::size_t>(i)];
-    rate += kStep * (1 - rate);
-  }
+  for (std::int64_t i = 0; i < accepted; ++i) observe_at(i, 1);
   // Drafts behind the first rejected one say nothing about their depth.
-  if (accepted < drafted) rates_[static_cast<std::size_t>(accepted)] *= 1 - kStep;
+  if (accepted < drafted) observe_at(accepted, 0);
 }
 
 double expected_tokens(const AcceptanceEstimate& estimate, std::int64_t num_drafts) {

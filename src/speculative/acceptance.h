@@ -17,19 +17,29 @@ inline constexpr std::int64_t kMaxDepth = 8;
 // the tokens of the step. drawn.size() == drafts.size() + 1.
 std::int64_t num_accepted(std::span<const std::int32_t> drafts, std::span<const std::int32_t> drawn);
 
-// Running estimate of one sequence: of the drafts at depth i whose predecessors were all accepted, which
-// share was. Not thread-safe.
+// Running estimate: of the drafts at depth i whose predecessors were all accepted, which share was. The
+// newest `memory` observations of a depth count for most of it, fewer at the start. Not thread-safe.
 class AcceptanceEstimate {
  public:
+  explicit AcceptanceEstimate(double memory = 20) : memory_(memory) {}
+  // For a sequence of its own among many: starts where they are, and is soon convinced of something else.
+  static AcceptanceEstimate like(const AcceptanceEstimate& others);
+
   void observe(std::int64_t drafted, std::int64_t accepted);
   [[nodiscard]] double rate(std::int64_t depth) const { return rates_[static_cast<std::size_t>(depth)]; }
 
  private:
-  // A new sequence is trusted, so that every depth is tried; about twenty observations outweigh the start.
+  // Trusted before anything was seen, so that every depth is tried.
   static constexpr double kPrior = 0.8;
-  static constexpr double kStep = 0.1;
+  static constexpr double kPriorWeight = 4;
+  static constexpr double kLikeWeight = 10;
 
+  void observe_at(std::int64_t depth, double accepted);
+
+  double memory_;
   std::array<double, kMaxDepth> rates_ = {kPrior, kPrior, kPrior, kPrior, kPrior, kPrior, kPrior, kPrior};
+  std::array<double, kMaxDepth> weights_ = {kPriorWeight, kPriorWeight, kPriorWeight, kPriorWeight,
+                                            kPriorWeight, kPriorWeight, kPriorWeight, kPriorWeight};
 };
 
 // Tokens that a verify step with n drafts is expected to emit: 1 + sum over i of the product of the first i

@@ -54,6 +54,7 @@ Status bench_stub_engine(const BenchOptions& options) {
 
 // Times are those of the loop alone: scheduler, cache, batch and results; the model behind it is a stub.
 Status bench(const BenchOptions& options) {
+  if (options.what == "decode" && !options.depths.empty()) return bench_decode(options);
   if (options.what == "decode" || options.what == "prefill" || options.what == "ops")
     return bench_cpu(options);
   if (options.what != "engine" && options.what != "serve")

@@ -21,6 +21,7 @@ Status quantize(const QuantizeOptions& options);
 // Returns when it was told to stop (SIGTERM, SIGINT) and everything in progress has ended.
 Status serve(const ServeOptions& options);
 Status bench(const BenchOptions& options);
+Status bench_decode(const BenchOptions& options);
 // Prints its report also when items differ from the reference, which is an error (kFailed).
 Status eval(const EvalOptions& options);
 Status doctor(const DoctorOptions& options);
