@@ -58,11 +58,15 @@ std::int64_t DraftStage::judge(Request& request, std::span<const sampling::Sampl
   const std::int64_t accepted = speculative::num_accepted(
       std::span<const std::int32_t>(own.drafts).first(static_cast<std::size_t>(drafted)), ids_);
   own.drafts.clear();
-  own.acceptance.observe(drafted, accepted);
-  average_.observe(drafted, accepted);
   count(own.counts, drafted, accepted);
   count(counts_, drafted, accepted);
   return accepted;
+}
+
+void DraftStage::note_emitted(Request& request, std::int64_t drafted, std::int64_t emitted) {
+  const std::int64_t useful = std::min(drafted, emitted - 1);
+  request.drafting.acceptance.observe(drafted, useful);
+  average_.observe(drafted, useful);
 }
 
 void DraftStage::count_emitted(Request& request) {

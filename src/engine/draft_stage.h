@@ -40,7 +40,10 @@ class DraftStage {
   // `drawn`: what plain sampling draws behind each of the request's rows. Gives how many of the leading ones
   // are tokens of the answer, and forgets the drafts.
   std::int64_t judge(Request& request, std::span<const sampling::SampledToken> drawn);
+  // Before a token is published; its outcome may follow at once.
   void count_emitted(Request& request);
+  // After all of them: what `auto` learns from. A right draft behind the end of the answer is of no use.
+  void note_emitted(Request& request, std::int64_t drafted, std::int64_t emitted);
   // The step has been collected; `decode_rows`: its rows when it held nothing but decodes, else 0.
   void end_step(std::int64_t decode_rows, std::int64_t num_sequences);
 

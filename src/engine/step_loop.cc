@@ -301,10 +301,12 @@ void StepLoop::take_draws(const InFlight::Part& part) {
     request.position -= part.draws - 1 - accepted;
     cache_.roll_back(request.cached, request.position);
   }
-  for (std::int64_t i = 0; i <= accepted && !request.ended; ++i) {
+  std::int64_t emitted = 0;
+  for (; emitted <= accepted && !request.ended; ++emitted) {
     if (part.decode) drafts_.count_emitted(request);
-    take_token(part.request, drawn_[static_cast<std::size_t>(part.first_draw + i)]);
+    take_token(part.request, drawn_[static_cast<std::size_t>(part.first_draw + emitted)]);
   }
+  if (part.decode) drafts_.note_emitted(request, part.draws - 1, emitted);
 }
 
 // Requests that have just ended bring the rows of their heads up to date, so that they can be resumed.
