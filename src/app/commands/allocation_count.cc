@@ -9,12 +9,18 @@ namespace {
 std::atomic<std::int64_t> allocations = 0;
 }  // namespace
 
-void* operator new(std::size_t bytes) {
+// Every form whose default is not built on another form replaced here: a sanitizer's own would not fit our
+// delete.
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
   allocations.fetch_add(1, std::memory_order_relaxed);
-  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
+  return std::malloc(bytes == 0 ? 1 : bytes);
+}
+void* operator new(std::size_t bytes) {
+  if (void* memory = operator new(bytes, std::nothrow)) return memory;
   throw std::bad_alloc();
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace inkstone::app {
