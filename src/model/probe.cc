@@ -250,7 +250,6 @@ Status check_request(const checkpoint::ModelConfig& config, std::int64_t num_hea
 
 Probe::Probe(const checkpoint::ModelConfig& config, const ModelWeights& weights, ops::Backend& backend)
     : config_(config),
-      weights_(weights),
       backend_(backend),
       decoder_(config, weights, backend),
       heads_(config, weights, backend, decoder_) {}

@@ -64,7 +64,6 @@ class Probe {
 
  private:
   const checkpoint::ModelConfig& config_;
-  const ModelWeights& weights_;
   ops::Backend& backend_;
   Decoder decoder_;
   MtpHeads heads_;

@@ -52,7 +52,8 @@ class GrammarAutomaton {
   struct Place {
     Grammar::Node node = 0;
     Stack stack = kEmpty;
-    friend auto operator<=>(const Place&, const Place&) = default;
+    // clang 14 sees a zero in the defaulted comparison.
+    friend auto operator<=>(const Place&, const Place&) = default;  // NOLINT(modernize-use-nullptr)
   };
   struct Frame {
     Stack below = kEmpty;
