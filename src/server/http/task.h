@@ -91,7 +91,7 @@ inline Task<void> Promise<void>::get_return_object() {
 }
 
 struct Detached {
-  struct promise_type {
+  struct promise_type {  // NOLINT(readability-identifier-naming): the language looks for this name
     [[nodiscard]] Detached get_return_object() const noexcept { return {}; }
     [[nodiscard]] std::suspend_never initial_suspend() const noexcept { return {}; }
     [[nodiscard]] std::suspend_never final_suspend() const noexcept { return {}; }
