@@ -106,6 +106,36 @@ TEST_F(Equality, OfSampledAnswers) {
   for (const std::int64_t sequences : {1, 8}) expect_equal(submissions, plain, sequences);
 }
 
+// Cases B52: what one turn leaves in the cache must not reach the next one's text.
+TEST_F(Equality, OfThirtyTurnsOfOneConversation) {
+  EngineOptions cold = options("0", 1);
+  cold.reuse_prefixes = false;
+  MiniModel other;  // a backend is used by one engine at a time, which works on behind an outcome
+  const auto plain = engine::mini_engine(other, cold);
+  const auto drafting_engine = engine::mini_engine(mini_, options("8", 1));
+  std::mt19937 random(52);
+  std::vector<std::int32_t> history;
+  std::int64_t reused = 0;
+  for (int turn = 0; turn < 30; ++turn) {
+    history = joined(history, random_ids(random, 1 + turn % 6));
+    const Submission submission = engine::greedy(history, 8);
+    const Answer answer = engine::run_together(*drafting_engine, {submission})[0];
+    ASSERT_EQ(answer, engine::run_together(*plain, {submission})[0]) << turn;
+    reused += answer.outcome.usage.cached_tokens > 0 ? 1 : 0;
+    history = joined(history, answer.ids);
+  }
+  EXPECT_EQ(reused, 29);
+}
+
+// Cases B23.
+TEST_F(Equality, OfEveryDepth) {
+  std::mt19937 random(23);
+  const Submission submission = engine::greedy(random_ids(random, 12), 12);
+  const Answer plain = run(options("0", 1), {submission})[0];
+  for (int depth = 1; depth <= 8; ++depth)
+    EXPECT_EQ(run(options(std::to_string(depth), 1), {submission})[0], plain) << depth;
+}
+
 #ifdef INKSTONE_LONG_SPECULATION
 TEST_F(Equality, OfLongConversations) {
   std::vector<Submission> submissions;
