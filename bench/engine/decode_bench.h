@@ -25,7 +25,7 @@ struct DecodeBenchOptions {
   std::vector<std::string> depths = {"0", "1", "2", "3",
                                      "4", "6", "8", "auto"};  // "0" is added where missing
   std::string drafter = "heads";
-  std::int64_t rounds = 5;  // all depths in turn, so that the machine's moods fall on all alike
+  std::int64_t rounds = 3;  // all depths in turn, so that the machine's moods fall on all alike
 };
 
 // Of the fastest round: times are those of steps that only decoded.

@@ -137,7 +137,7 @@ void DraftStage::give_up_depths(Request& request, std::int64_t chosen) const {
   }
   const speculative::RoundCost cost = cost_.cost();
   own.low_depths = std::max(own.low_depths, chosen);
-  own.idle_us += speculative::draft_us(cost, own.depths) - speculative::draft_us(cost, chosen);
+  own.idle_us += static_cast<double>(own.depths - chosen) * cost.draft_pass_us;
   if (own.idle_us < kPatienceSteps * (cost.verify_base_us + cost.verify_row_us)) return;
   own.depths = own.low_depths;
   own.idle_us = 0;
@@ -146,23 +146,21 @@ void DraftStage::give_up_depths(Request& request, std::int64_t chosen) const {
 
 Status DraftStage::run() {
   ++rounds_;
-  speculative::RoundSample sample{.trunk_rows = verify_rows_, .verify_us = verify_us_};
+  std::int64_t passes = 0;
   const double started_us = options_.clock_us();
   if (!requests_.empty()) INK_TRY(drafter_->draft(asked_, drafts_));
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     Drafting& own = requests_[i]->drafting;
     own.drafts = drafts_[i];
     own.head_rows = asked_[i].heads.end;
-    const speculative::HeadRange& ran = asked_[i].heads;
-    sample.passes = std::max(sample.passes, ran.depths);
-    sample.pass_rows += ran.depths > 0 ? ran.end - ran.begin : 0;
+    passes = std::max(passes, asked_[i].heads.depths);
   }
   requests_.clear();
   asked_.clear();
   if (verify_rows_ == 0) return {};
-  sample.draft_us = options_.clock_us() - started_us;
-  times_.draft_us += sample.draft_us;
-  cost_.observe(sample);
+  const double draft_us = options_.clock_us() - started_us;
+  times_.draft_us += draft_us;
+  cost_.observe(verify_rows_, verify_us_, passes, draft_us);
   return {};
 }
 

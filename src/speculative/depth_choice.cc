@@ -8,41 +8,38 @@ namespace {
 
 constexpr double kFade = 0.98;  // weight of the past at each round: about fifty rounds count
 constexpr double kEnoughRounds = 4;
-constexpr double kEnoughSpread = 0.02;  // variance of the number of rows below which no line can be laid
+constexpr double kEnoughSpread = 1e-3;  // variance of the number of rows below which no line can be laid
 
 }  // namespace
 
-void FadingLine::add(double x, double y) {
-  for (double* sum : {&weight_, &x_, &y_, &xx_, &xy_}) *sum *= kFade;
+void CostEstimate::observe(std::int64_t rows, double verify_us, std::int64_t draft_passes, double draft_us) {
+  const auto x = static_cast<double>(rows);
+  for (double* sum : {&weight_, &rows_, &rows_squared_, &time_, &time_rows_, &draft_time_, &draft_passes_}) {
+    *sum *= kFade;
+  }
   weight_ += 1;
-  x_ += x;
-  y_ += y;
-  xx_ += x * x;
-  xy_ += x * y;
-  const double mean = x_ / weight_;
-  if (weight_ < kEnoughRounds || xx_ / weight_ - mean * mean < kEnoughSpread) return;
-  slope_ = std::clamp((weight_ * xy_ - x_ * y_) / (weight_ * xx_ - x_ * x_), 0.0, y_ / x_);
-  has_slope_ = true;
+  rows_ += x;
+  rows_squared_ += x * x;
+  time_ += verify_us;
+  time_rows_ += verify_us * x;
+  draft_time_ += draft_us;
+  draft_passes_ += static_cast<double>(draft_passes);
 }
 
-double FadingLine::start() const { return empty() ? 0.0 : std::max(0.0, (y_ - slope() * x_) / weight_); }
-
-void CostEstimate::observe(const RoundSample& sample) {
-  verify_.add(static_cast<double>(sample.trunk_rows), sample.verify_us);
-  if (sample.passes > 0)
-    pass_.add(static_cast<double>(sample.pass_rows), sample.draft_us / static_cast<double>(sample.passes));
+bool CostEstimate::ready() const {
+  if (weight_ < kEnoughRounds || draft_passes_ == 0) return false;
+  const double mean = rows_ / weight_;
+  return rows_squared_ / weight_ - mean * mean > kEnoughSpread;
 }
 
 RoundCost CostEstimate::cost() const {
-  return {.verify_base_us = verify_.start(),
-          .verify_row_us = verify_.slope(),
-          .draft_pass_us = pass_.has_slope() ? pass_.start() : 0,
-          .draft_row_us = pass_.has_slope() ? pass_.slope() : pass_.ratio()};
-}
-
-double draft_us(const RoundCost& cost, std::int64_t depth) {
-  const auto passes = static_cast<double>(depth);
-  return passes * (cost.draft_pass_us + passes * cost.draft_row_us);
+  const double determinant = weight_ * rows_squared_ - rows_ * rows_;
+  const double slope = (weight_ * time_rows_ - rows_ * time_) / determinant;
+  // Noise can tilt the line; times neither fall with the rows nor start below zero.
+  const double row_us = std::clamp(slope, 0.0, time_ / rows_);
+  return {.verify_base_us = std::max(0.0, (time_ - row_us * rows_) / weight_),
+          .verify_row_us = row_us,
+          .draft_pass_us = draft_time_ / draft_passes_};
 }
 
 std::int64_t choose_depth(const DepthQuestion& question) {
@@ -52,9 +49,8 @@ std::int64_t choose_depth(const DepthQuestion& question) {
   double best_rate = 0;
   for (std::int64_t depth = 0; depth <= question.max_depth; ++depth) {
     const auto passes = static_cast<double>(depth);
-    const double shared = cost.verify_base_us + passes * cost.draft_pass_us;
-    const double own = (1 + passes) * cost.verify_row_us + passes * passes * cost.draft_row_us;
-    const double time = share * shared + own;
+    const double time =
+        share * (cost.verify_base_us + passes * cost.draft_pass_us) + (1 + passes) * cost.verify_row_us;
     const double rate = expected_tokens(*question.estimate, depth) / std::max(time, 1e-9);
     if (rate > best_rate) {
       best_rate = rate;

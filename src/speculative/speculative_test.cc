@@ -58,14 +58,6 @@ TEST(DepthChoice, StopsAtTheDepthThatIsAlwaysRejected) {
             3);
 }
 
-TEST(DepthChoice, DraftsLessDeepWhereTheRowsOfAPassCost) {
-  const AcceptanceEstimate all = estimate_after(8);
-  const RoundCost cost{.verify_base_us = 1000, .verify_row_us = 1, .draft_pass_us = 5, .draft_row_us = 40};
-  const std::int64_t depth = choose_depth({&all, cost, 8, 1});
-  EXPECT_GT(depth, 1);
-  EXPECT_LT(depth, 8);
-}
-
 TEST(DepthChoice, SharesTheFixedCostAmongTheSequencesOfAStep) {
   const AcceptanceEstimate all = estimate_after(8);
   const RoundCost cost{.verify_base_us = 100, .verify_row_us = 10, .draft_pass_us = 40};
@@ -79,22 +71,18 @@ TEST(CostEstimate, RecoversTheLineOfItsRounds) {
   EXPECT_FALSE(estimate.ready());
   for (int i = 0; i < 100; ++i) {
     const std::int64_t depth = i % 9;
-    estimate.observe({.trunk_rows = 1 + depth,
-                      .verify_us = 300.0 + 20.0 * static_cast<double>(1 + depth),
-                      .passes = depth,
-                      .pass_rows = depth,
-                      .draft_us = static_cast<double>(depth) * (70.0 + 5.0 * static_cast<double>(depth))});
+    estimate.observe(1 + depth, 300.0 + 20.0 * static_cast<double>(1 + depth), depth,
+                     70.0 * static_cast<double>(depth));
   }
   ASSERT_TRUE(estimate.ready());
   EXPECT_NEAR(estimate.cost().verify_base_us, 300, 1e-6);
   EXPECT_NEAR(estimate.cost().verify_row_us, 20, 1e-6);
   EXPECT_NEAR(estimate.cost().draft_pass_us, 70, 1e-6);
-  EXPECT_NEAR(estimate.cost().draft_row_us, 5, 1e-6);
 }
 
 TEST(CostEstimate, IsNotReadyWhileAllRoundsAreAlike) {
   CostEstimate estimate;
-  for (int i = 0; i < 100; ++i) estimate.observe({4, 100, 3, 3, 30});
+  for (int i = 0; i < 100; ++i) estimate.observe(4, 100, 3, 30);
   EXPECT_FALSE(estimate.ready());
 }
 
