@@ -145,7 +145,7 @@ void GrammarAutomaton::prepare(std::chrono::milliseconds budget) {
   const auto end = std::chrono::steady_clock::now() + budget;
   std::deque<State> open = {start()};
   std::vector<bool> seen(kMaxStates, false);
-  while (!open.empty() && std::chrono::steady_clock::now() < end) {
+  while (!open.empty() && std::chrono::steady_clock::now() < end && !uses_more_than(kMadeAhead)) {
     const State state = open.front();
     open.pop_front();
     mask(state);
@@ -156,6 +156,13 @@ void GrammarAutomaton::prepare(std::chrono::milliseconds budget) {
     }
   }
 }
+
+bool GrammarAutomaton::uses_more_than(std::size_t part) {
+  const std::scoped_lock lock(mutex_);
+  return states_.size() > kMaxStates / part || mask_bytes_ > kMaxMaskBytes / part;
+}
+
+bool GrammarAutomaton::is_worn() { return uses_more_than(2); }
 
 std::size_t GrammarAutomaton::num_states() {
   const std::scoped_lock lock(mutex_);

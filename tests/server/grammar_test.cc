@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
@@ -129,6 +130,40 @@ json tools() {
 std::string call(const std::string& name, const std::string& args) {
   return name + "<|content_invoke_tool_json|>{\"name\":\"" + name + "\",\"args\":" + args +
          "}<|end_message|>";
+}
+
+// A call with values nested as deeply as `number` has digits: each binary digit opens an array or an object.
+std::string nested_call(unsigned number) {
+  std::string open;
+  std::string close;
+  for (; number > 1; number /= 2) {
+    open += number % 2 == 0 ? "[" : R"({"k":)";
+    close.insert(0, number % 2 == 0 ? "]" : "}");
+  }
+  return call("now", R"({"a":)" + open + "1" + close + "}") + "<|content_model_end_sampling|>";
+}
+
+TEST(AnswerGrammar, WhatIsMadeAheadLeavesRoomForAnswers) {
+  const auto form = compile(grammars(), {{"tools", tools()}, {"tool_choice", "required"}});
+  ASSERT_TRUE(form);
+  (*form)->prepare(std::chrono::minutes(10));  // as on a machine without limits of speed
+  EXPECT_FALSE((*form)->is_worn());
+  EXPECT_LT((*form)->num_states(), GrammarAutomaton::kMaxStates / 4);
+  EXPECT_TRUE(accepts(*form, nested_call(0x5A5A5A)));
+}
+
+TEST(AnswerGrammar, AWornFormIsMadeAnewForTheNextAnswer) {
+  const json members = {{"tools", tools()}, {"tool_choice", "required"}, {"parallel_tool_calls", false}};
+  const auto first = compile(grammars(), members);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(*compile(grammars(), members), *first);
+  unsigned number = 1U << 12U;
+  while (!(*first)->is_worn()) ASSERT_TRUE(accepts(*first, nested_call(++number)));
+  const auto next = compile(grammars(), members);
+  ASSERT_TRUE(next);
+  EXPECT_NE(*next, *first);
+  EXPECT_TRUE(accepts(*next, nested_call(number)));
+  EXPECT_TRUE(accepts(*first, nested_call(number))) << "answers that go on keep theirs";
 }
 
 TEST(AnswerGrammar, ForcesCalls) {
