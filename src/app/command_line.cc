@@ -210,6 +210,9 @@ void add_inspect(CLI::App& app, Chosen& chosen) {
   add_integer(*command, "--max-context", options->max_context, {1},
               "Tokens of a sequence (default: the checkpoint's)");
   add_integer(*command, "--sequences", options->sequences, {1, 1 << 20}, "Sequences at a time (default: 1)");
+  add_text(*command, "--against", options->against,
+           "BF16 checkpoint of the same weights: samples every NVFP4 tensor and tells how far it is from it")
+      ->type_name("DIR");
   add_integer(*command, "--tensor-parallel", options->ranks, {1, kMaxRanks}, "Ranks (default: 1)");
 }
 

@@ -88,6 +88,7 @@ struct LogitsOptions {
 struct InspectOptions {
   CommonOptions common;
   std::string folder;
+  std::string against;                      // a BF16 checkpoint of the same weights; empty: none
   std::optional<std::int64_t> max_context;  // none: the checkpoint's
   std::int64_t sequences = 1;
   std::int64_t ranks = 1;
