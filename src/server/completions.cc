@@ -98,9 +98,7 @@ Result<CompletionCall> prepare(const Service& service, std::string_view text) {
   INK_TRY(read_prompts(service.model, body["prompt"], specials, call));
   for (const std::vector<std::int32_t>& prompt : call.prompts)
     if (prompt.empty()) return body["prompt"].refuse("must not be empty");
-  const std::array<std::span<const std::string_view>, 2> known = {answer_field_names(), kCompletionNames};
-  for (const std::string& name : unknown_members(body, known))
-    call.warnings.push_back(fmt::format("unknown field '{}' ignored", name.substr(0, 64)));
+  INK_TRY(warn_of_unknown(service, body, kCompletionNames, call.warnings));
   return call;
 }
 

@@ -75,6 +75,7 @@ Result<engine::Ticket> FakeEngine::submit(engine::Submission submission) {
 engine::EngineStats FakeEngine::stats() const {
   const std::scoped_lock lock(mutex_);
   engine::EngineStats stats;
+  stats.failed = failed_;
   (held_ ? stats.waiting : stats.running) = static_cast<std::int64_t>(requests_.size());
   return stats;
 }
@@ -124,6 +125,7 @@ bool FakeEngine::advance(Request& request) {
   }
   if (held_) return true;
   if (fail_after_ >= 0 && request.generated >= fail_after_) {
+    failed_ = true;
     outcome.error = {ErrorKind::kFailed, "the device failed"};
     return end(engine::FinishReason::kFailed);
   }

@@ -9,9 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "chat/request_parser.h"
 #include "sampling/grammar_automaton.h"
-#include "server/grammar/answer_grammar.h"
+#include "tests/server/grammar_rig.h"
 #include "tests/support/real_tokenizer.h"
 
 namespace inkstone::test_support {
@@ -21,43 +20,6 @@ using nlohmann::json;
 using sampling::GrammarAutomaton;
 using server::AnswerGrammars;
 using testing::HasSubstr;
-
-AnswerGrammars& grammars() {
-  static AnswerGrammars all(mini_tokenizer(), mini_special_tokens());
-  return all;
-}
-
-Result<AnswerGrammars::Automaton> compile(AnswerGrammars& all, const json& members) {
-  json request = {{"messages", {{{"role", "user"}, {"content", "x"}}}}};
-  request.update(members);
-  const chat::JsonValue body = *chat::parse_json(request.dump(), "request");
-  const Result<chat::ChatRequest> parsed = chat::parse_chat_request(chat::Field(&body, ""));
-  EXPECT_TRUE(parsed) << request;
-  return all.find(*parsed, chat::Field(&body, ""));
-}
-
-json with_schema(const json& schema) {
-  return {
-      {"response_format", {{"type", "json_schema"}, {"json_schema", {{"name", "x"}, {"schema", schema}}}}}};
-}
-
-bool allowed(std::span<const std::uint32_t> mask, std::int32_t id) {
-  return (mask[static_cast<std::size_t>(id / 32)] >> (id % 32) & 1U) == 0;
-}
-
-// Whether the ids are a whole answer of the form: each allowed where it stands.
-bool accepts(const AnswerGrammars::Automaton& form, const std::string& text) {
-  sampling::GrammarConstraint constraint(form);
-  for (const std::int32_t id : mini_tokenizer().encode_with_specials(text)) {
-    if (!allowed(constraint.mask_after({}), id)) return false;
-    constraint.accept(id);
-  }
-  return true;
-}
-
-std::string answer(const std::string& value) {
-  return "<|content_text|>" + value + "<|end_message|><|content_model_end_sampling|>";
-}
 
 struct SchemaCase {
   json schema;
@@ -193,11 +155,11 @@ TEST(AnswerGrammar, ForcesCalls) {
 
 TEST(AnswerGrammar, RefusesWhatItCannotGuaranteeByName) {
   for (const auto& [schema, where] : std::vector<std::pair<json, std::string>>{
-           {{{"type", "string"}, {"pattern", "a"}}, "response_format.json_schema.schema.pattern"},
-           {{{"type", "object"}, {"properties", {{"x", {{"type", "string"}, {"format", "date"}}}}}},
+           {{{"type", "string"}, {"pattern", "(?=a)"}}, "response_format.json_schema.schema.pattern"},
+           {{{"type", "object"}, {"properties", {{"x", {{"type", "string"}, {"format", "iri"}}}}}},
             "schema.properties.x.format"},
-           {{{"type", "number"}, {"minimum", 0}}, "schema.minimum"},
-           {{{"type", {"string", "null"}}, {"pattern", "a"}}, "schema.pattern"},
+           {{{"type", "number"}, {"multipleOf", 0.01}}, "schema.multipleOf"},
+           {{{"type", {"string", "null"}}, {"pattern", "("}}, "schema.pattern"},
            {{{"not", json::object()}}, "schema.not"},
            {{{"type", "wizard"}}, "schema.type"},
            {{{"$ref", "#/$defs/none"}}, "schema.$ref"},
