@@ -66,7 +66,8 @@ class GrammarAutomaton {
   };
   struct StateEntry {
     std::vector<Place> places;  // those that take input, ascending
-    bool escapes = false;       // a local walk may leave what it knows here
+    State self = kDead;
+    bool escapes = false;  // a local walk may leave what it knows here
     std::array<State, 256> next;
     std::span<const std::uint32_t> mask{};
   };
@@ -81,6 +82,7 @@ class GrammarAutomaton {
   State intern(std::vector<Place> places, bool escapes);
   State make(std::span<const Place> seeds);
   State step(State state, std::uint8_t byte);
+  StateEntry* entry_behind(StateEntry& from, std::uint8_t byte);
   State step_token(State state, std::int32_t id);
   [[nodiscard]] std::vector<State> neighbours(State state);
   // Whether more than 1 / `part` of the states or masks are in use.
@@ -103,6 +105,7 @@ class GrammarAutomaton {
   std::vector<Frame> frames_;
   std::map<std::pair<Stack, Grammar::Node>, Stack> frame_index_;
   std::deque<StateEntry> states_;  // entries stay where they are
+  std::vector<StateEntry*> entries_;
   std::map<std::pair<std::vector<Place>, bool>, State> state_index_;
   std::map<State, LocalMask> local_masks_;
   std::map<std::vector<std::uint32_t>, bool> masks_;  // the keys are what spans refer to

@@ -41,6 +41,7 @@ class FakeEngine {
  private:
   struct Request;
   void run();
+  static std::int32_t draw(Request& request);
   bool advance(Request& request);  // false: it has ended
 
   mutable std::mutex mutex_;
