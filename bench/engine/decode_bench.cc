@@ -4,13 +4,49 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "engine/step_loop.h"
 
 namespace inkstone::bench {
 namespace {
 
-using Texts = std::vector<std::vector<std::int32_t>>;
+using Ids = std::vector<std::int32_t>;
+
+// Counts and times of one depth, as differences.
+struct Spent {
+  double steps = 0;
+  double tokens = 0;
+  double verify_us = 0;
+  double draft_us = 0;
+  double drafted = 0;
+  double accepted = 0;
+
+  static Spent between(const engine::EngineStats& before, const engine::EngineStats& after) {
+    const auto difference = [](std::int64_t a, std::int64_t b) { return static_cast<double>(b - a); };
+    return {.steps = difference(before.rounds.steps, after.rounds.steps),
+            .tokens = difference(before.speculation.emitted, after.speculation.emitted),
+            .verify_us = after.rounds.verify_us - before.rounds.verify_us,
+            .draft_us = after.rounds.draft_us - before.rounds.draft_us,
+            .drafted = difference(before.speculation.drafted, after.speculation.drafted),
+            .accepted = difference(before.speculation.accepted, after.speculation.accepted)};
+  }
+  void add(const Spent& other) {
+    steps += other.steps;
+    tokens += other.tokens;
+    verify_us += other.verify_us;
+    draft_us += other.draft_us;
+    drafted += other.drafted;
+    accepted += other.accepted;
+  }
+  [[nodiscard]] double us() const { return verify_us + draft_us; }
+};
+
+double middle(std::vector<double> values) {
+  const auto half = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), half, values.end());
+  return *half;
+}
 
 // One depth: its loop lives over all rounds, as an engine's would, so that `auto` has something to learn
 // from.
@@ -20,7 +56,9 @@ class Contender {
                                                    const std::string& depth) {
     auto made = std::make_unique<Contender>();
     made->options_ = &options;
-    made->row_.depth = depth;
+    made->depth_ = depth;
+    made->us_.resize(options.prompts.size());
+    made->tokens_.resize(options.prompts.size());
     made->engine_ = options.engine;
     made->engine_.reuse_prefixes = false;
     INK_TRY(engine::set_speculation(depth, options.drafter, options.num_heads, made->engine_));
@@ -29,59 +67,77 @@ class Contender {
     return made;
   }
 
-  // Every prompt by itself.
-  Result<Texts> round() {
+  // One prompt by itself.
+  Result<Ids> answer(std::size_t prompt, bool counts) {
     const engine::EngineStats before = loop_->stats();
-    Texts texts;
-    for (const auto& prompt : options_->prompts) texts.push_back(INK_TRY(answer(prompt)));
-    keep_fastest(before, loop_->stats());
-    return texts;
+    Ids ids = INK_TRY(answer_to(options_->prompts[prompt]));
+    if (!counts) return ids;
+    const Spent spent = Spent::between(before, loop_->stats());
+    spent_.add(spent);
+    us_[prompt].push_back(spent.us());
+    tokens_[prompt] = spent.tokens;
+    return ids;
   }
 
-  [[nodiscard]] DecodeBenchRow& row() { return row_; }
+  [[nodiscard]] const std::string& depth() const { return depth_; }
+  [[nodiscard]] DecodeBenchRow row() const {
+    double us = 0;
+    double tokens = 0;
+    for (std::size_t prompt = 0; prompt < us_.size(); ++prompt) {
+      us += middle(us_[prompt]);
+      tokens += tokens_[prompt];
+    }
+    const double steps = std::max(1.0, spent_.steps);
+    return {.depth = depth_,
+            .tokens_per_step = spent_.tokens / steps,
+            .verify_us = spent_.verify_us / steps,
+            .draft_us = spent_.draft_us / steps,
+            .us_per_token = us / std::max(1.0, tokens),
+            .drafted_per_step = spent_.drafted / steps,
+            .acceptance = spent_.accepted / std::max(1.0, spent_.drafted)};
+  }
 
  private:
-  Result<std::vector<std::int32_t>> answer(const std::vector<std::int32_t>& prompt) {
+  Result<Ids> answer_to(const Ids& prompt) {
     engine::Submission submission;
     submission.prompt = prompt;
     submission.end_ids = options_->end_ids;
-    submission.sampling.temperature = 0;
+    submission.sampling.temperature = options_->temperature;
     submission.sampling.seed = 1;
     submission.sampling.max_tokens = options_->max_tokens;
     const auto channel = std::make_shared<engine::RequestChannel>();
     const auto most = static_cast<std::int64_t>(prompt.size()) + options_->max_tokens;
     loop_->submit(std::move(submission), channel, most);
     while (!channel->try_outcome()) INK_TRY(loop_->step());
-    std::vector<std::int32_t> ids;
+    Ids ids;
     while (const auto event = channel->try_next()) ids.push_back(event->id);
     if (channel->try_outcome()->reason == engine::FinishReason::kFailed)
       return tl::unexpected(channel->try_outcome()->error);
     return ids;
   }
 
-  void keep_fastest(const engine::EngineStats& before, const engine::EngineStats& after) {
-    const auto steps = static_cast<double>(after.rounds.steps - before.rounds.steps);
-    const auto tokens = static_cast<double>(after.speculation.emitted - before.speculation.emitted);
-    const double verify_us = after.rounds.verify_us - before.rounds.verify_us;
-    const double draft_us = after.rounds.draft_us - before.rounds.draft_us;
-    const double us_per_token = (verify_us + draft_us) / std::max(1.0, tokens);
-    if (row_.us_per_token > 0 && us_per_token >= row_.us_per_token) return;
-    const auto drafted = static_cast<double>(after.speculation.drafted - before.speculation.drafted);
-    const auto accepted = static_cast<double>(after.speculation.accepted - before.speculation.accepted);
-    row_.us_per_token = us_per_token;
-    row_.tokens_per_step = tokens / std::max(1.0, steps);
-    row_.verify_us = verify_us / std::max(1.0, steps);
-    row_.draft_us = draft_us / std::max(1.0, steps);
-    row_.drafted_per_step = drafted / std::max(1.0, steps);
-    row_.acceptance = drafted > 0 ? accepted / drafted : 0;
-  }
-
   const DecodeBenchOptions* options_ = nullptr;
+  std::string depth_;
   engine::EngineOptions engine_;
   std::unique_ptr<engine::ModelRunner> runner_;
   std::unique_ptr<engine::StepLoop> loop_;
-  DecodeBenchRow row_;
+  Spent spent_;
+  std::vector<std::vector<double>> us_;  // of each prompt, by counted round
+  std::vector<double> tokens_;
 };
+
+using Contenders = std::vector<std::unique_ptr<Contender>>;
+
+Status answer_all(Contenders& contenders, std::size_t prompt, bool counts) {
+  std::optional<Ids> expected;
+  for (const auto& contender : contenders) {
+    Ids ids = INK_TRY(contender->answer(prompt, counts));
+    if (!expected) expected = ids;
+    if (ids != *expected)
+      return fail(ErrorKind::kFailed, fmt::format("--speculate {} changes an answer", contender->depth()));
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -89,18 +145,11 @@ Result<std::vector<DecodeBenchRow>> bench_decode(const DecodeBenchOptions& optio
   std::vector<std::string> depths = options.depths;
   std::erase(depths, "0");
   depths.insert(depths.begin(), "0");
-  std::vector<std::unique_ptr<Contender>> contenders;
+  Contenders contenders;
   for (const std::string& depth : depths) contenders.push_back(INK_TRY(Contender::create(options, depth)));
-  Texts expected;
-  for (std::int64_t round = 0; round < options.rounds; ++round) {
-    for (const auto& contender : contenders) {
-      Texts texts = INK_TRY(contender->round());
-      if (expected.empty()) expected = texts;
-      if (texts != expected)
-        return fail(ErrorKind::kFailed,
-                    fmt::format("--speculate {} changes an answer", contender->row().depth));
-    }
-  }
+  for (std::int64_t round = 0; round < options.rounds; ++round)
+    for (std::size_t prompt = 0; prompt < options.prompts.size(); ++prompt)
+      INK_TRY(answer_all(contenders, prompt, round > 0));
   std::vector<DecodeBenchRow> rows;
   for (const auto& contender : contenders) {
     rows.push_back(contender->row());

@@ -25,10 +25,14 @@ struct DecodeBenchOptions {
   std::vector<std::string> depths = {"0", "1", "2", "3",
                                      "4", "6", "8", "auto"};  // "0" is added where missing
   std::string drafter = "heads";
-  std::int64_t rounds = 3;  // all depths in turn, so that the machine's moods fall on all alike
+  double temperature = 0;
+  // Every depth answers each prompt before the next prompt, so that the machine's moods fall on all alike.
+  // The first round is not counted.
+  std::int64_t rounds = 7;
 };
 
-// Of the fastest round: times are those of steps that only decoded.
+// Times are those of steps that only decoded. `us_per_token` is of the middle round of each prompt, the
+// others are of all counted rounds.
 struct DecodeBenchRow {
   std::string depth;
   double tokens_per_step = 0;

@@ -10,6 +10,7 @@
 #include "chat/prompt_encoder.h"
 #include "chat/request_parser.h"
 #include "engine/decoder_runner.h"
+#include "eval/task_set.h"
 
 namespace inkstone::app {
 namespace {
@@ -18,6 +19,7 @@ namespace {
 constexpr const char* kQuestions[] = {"Tell me a story about Max and a stone.",
                                       "What is the capital of China?",
                                       "Write a short story about Anna and a coin.", "Add 49 and 73."};
+constexpr std::size_t kMostItems = 12;  // of a task set
 
 nlohmann::ordered_json row_json(const bench::DecodeBenchRow& row) {
   return {{"speculate", row.depth},
@@ -30,13 +32,26 @@ nlohmann::ordered_json row_json(const bench::DecodeBenchRow& row) {
           {"acceptance", row.acceptance}};
 }
 
-Result<std::vector<std::vector<std::int32_t>>> prompts_of(const LoadedModel& model) {
+// Requests as an OpenAI client would send them.
+Result<std::vector<std::string>> requests_of(const std::optional<std::string>& set) {
+  std::vector<std::string> requests;
+  if (!set) {
+    for (const char* question : kQuestions)
+      requests.push_back(nlohmann::json({{"messages", {{{"role", "user"}, {"content", question}}}}}).dump());
+    return requests;
+  }
+  const eval::TaskSet tasks = INK_TRY(eval::read_task_set(*set));
+  const std::size_t step = (tasks.items.size() + kMostItems - 1) / kMostItems;
+  for (std::size_t i = 0; i < tasks.items.size(); i += step) requests.push_back(tasks.items[i].request);
+  return requests;
+}
+
+Result<std::vector<std::vector<std::int32_t>>> prompts_of(const LoadedModel& model,
+                                                          const std::optional<std::string>& set) {
   const chat::PromptEncoder encoder(model.front.tokenizer, model.front.tokens);
   std::vector<std::vector<std::int32_t>> prompts;
-  for (const char* question : kQuestions) {
-    const nlohmann::json body = {{"messages", {{{"role", "user"}, {"content", question}}}}};
-    prompts.push_back(INK_TRY(encoder.encode(INK_TRY(chat::parse_chat_request(body.dump())))).ids);
-  }
+  for (const std::string& request : INK_TRY(requests_of(set)))
+    prompts.push_back(INK_TRY(encoder.encode(INK_TRY(chat::parse_chat_request(request)))).ids);
   return prompts;
 }
 
@@ -49,7 +64,8 @@ Status bench_decode(const BenchOptions& options) {
   asked.engine = single_sequence(std::min<std::int64_t>(config.context, 2048));
   asked.num_heads = config.num_mtp();
   asked.drafter = options.drafter;
-  asked.prompts = INK_TRY(prompts_of(*model));
+  asked.prompts = INK_TRY(prompts_of(*model, options.set));
+  asked.temperature = options.temperature;
   asked.end_ids = end_ids(model->front);
   if (options.depths.front() != "all") asked.depths = options.depths;
   std::erase_if(asked.depths, [&](const std::string& depth) {
