@@ -40,7 +40,13 @@ void DraftStage::admit(Request& request) {
   own.idle_us = 0;
   own.low_depths = 0;
   own.depths = drafter_->keeps_state() ? options_.draft_rows : 0;
-  if (options_.adaptive_depth && admitted_++ % kTrial != 0) own.depths = paying_depth(average_, own.depths);
+  own.trial_rounds = 0;
+  if (options_.adaptive_depth) {
+    // One at a time costs its neighbours passes too.
+    const bool trial = admitted_++ % (kTrial * num_sequences_) == 0;
+    if (trial) own.trial_rounds = kTrialRounds;
+    if (!trial) own.depths = paying_depth(average_, own.depths);
+  }
   own.head_rows = std::max<std::int64_t>(0, request.position - own.depths);
 }
 
@@ -106,26 +112,44 @@ void DraftStage::add(Request& request, std::int32_t table_row, cache::SlotId slo
 }
 
 std::int64_t DraftStage::wanted_drafts(Request& request) {
-  Drafting& own = request.drafting;
-  const bool heads = drafter_->keeps_state();
-  const std::int64_t most = heads ? own.depths : options_.draft_rows;
-  std::int64_t depth = most;
-  if (options_.adaptive_depth) {
-    depth = cost_.ready() ? paying_depth(own.acceptance, most)
-                          : std::min(most, rounds_ % (options_.draft_rows + 1));
-    // Look-up loses nothing by drafting again later, and only a draft shows that it pays again.
-    if (!heads && rounds_ % kTrial == 0) depth = std::max<std::int64_t>(depth, 1);
-    if (heads && cost_.ready()) give_up_depths(request, depth);
-  }
+  const std::int64_t most = drafter_->keeps_state() ? request.drafting.depths : options_.draft_rows;
+  const std::int64_t depth = options_.adaptive_depth ? adapted_depth(request, most) : most;
   // The last token that the request may have needs no draft: the row before it draws it.
   const std::int64_t remaining = request.most_tokens - request.num_tokens();
   return std::clamp<std::int64_t>(depth, 0, remaining - 1);
 }
 
+std::int64_t DraftStage::adapted_depth(Request& request, std::int64_t most) {
+  Drafting& own = request.drafting;
+  const std::int64_t kinds = options_.draft_rows + 1;
+  if (!costs_known()) return std::max<std::int64_t>(0, most - rounds_ % kinds);
+  if (own.trial_rounds > 0) {
+    --own.trial_rounds;
+    return most;
+  }
+  const std::int64_t depth = paying_depth(own.acceptance, most);
+  if (rounds_ == last_probe_) return std::min(most, probed_depth(depth));
+  if (drafter_->keeps_state()) give_up_depths(request, depth);
+  return depth;
+}
+
+// Mostly a neighbour of the chosen one: between these the choice is close.
+std::int64_t DraftStage::probed_depth(std::int64_t chosen) const {
+  switch (probes_ % 4) {
+    case 0:
+    case 2:
+      return std::max<std::int64_t>(0, chosen - 1);
+    case 1:
+      return chosen + 1;
+    default:
+      return probes_ / 4 % (options_.draft_rows + 1);
+  }
+}
+
 std::int64_t DraftStage::paying_depth(const speculative::AcceptanceEstimate& estimate,
                                       std::int64_t max_depth) const {
-  if (!cost_.ready()) return max_depth;
-  return speculative::choose_depth({&estimate, cost_.cost(), max_depth, num_sequences_});
+  if (!costs_known()) return max_depth;
+  return speculative::choose_depth(estimate, cost_.cost(num_sequences_), max_depth);
 }
 
 void DraftStage::give_up_depths(Request& request, std::int64_t chosen) const {
@@ -135,10 +159,11 @@ void DraftStage::give_up_depths(Request& request, std::int64_t chosen) const {
     own.low_depths = 0;
     return;
   }
-  const speculative::RoundCost cost = cost_.cost();
+  const speculative::RoundCost cost = cost_.cost(num_sequences_);
+  const auto draft_us = [&](std::int64_t depth) { return cost.draft_us[static_cast<std::size_t>(depth)]; };
   own.low_depths = std::max(own.low_depths, chosen);
-  own.idle_us += static_cast<double>(own.depths - chosen) * cost.draft_pass_us;
-  if (own.idle_us < kPatienceSteps * (cost.verify_base_us + cost.verify_row_us)) return;
+  own.idle_us += draft_us(own.depths) - draft_us(chosen);
+  if (own.idle_us < kPatienceSteps * cost.verify_us[0]) return;
   own.depths = own.low_depths;
   own.idle_us = 0;
   own.low_depths = 0;
@@ -146,22 +171,37 @@ void DraftStage::give_up_depths(Request& request, std::int64_t chosen) const {
 
 Status DraftStage::run() {
   ++rounds_;
-  std::int64_t passes = 0;
+  // Often while little is known.
+  if (rounds_ >= last_probe_ + std::clamp(rounds_ / 8, kProbe / 4, kProbe)) {
+    last_probe_ = rounds_;
+    ++probes_;
+  }
   const double started_us = options_.clock_us();
   if (!requests_.empty()) INK_TRY(drafter_->draft(asked_, drafts_));
+  const double draft_us = options_.clock_us() - started_us;
+  learn(draft_us);
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     Drafting& own = requests_[i]->drafting;
     own.drafts = drafts_[i];
     own.head_rows = asked_[i].heads.end;
-    passes = std::max(passes, asked_[i].heads.depths);
   }
   requests_.clear();
   asked_.clear();
-  if (verify_rows_ == 0) return {};
-  const double draft_us = options_.clock_us() - started_us;
-  times_.draft_us += draft_us;
-  cost_.observe(verify_rows_, verify_us_, passes, draft_us);
   return {};
+}
+
+void DraftStage::learn(double draft_us) {
+  if (verify_rows_ == 0) return;
+  times_.draft_us += draft_us;
+  speculative::RoundSample sample{.trunk_rows = verify_rows_, .verify_us = verify_us_, .draft_us = draft_us};
+  bool draw_all = true;  // passes that draw less take less
+  for (const speculative::DraftRequest& asked : asked_) {
+    sample.passes = std::max(sample.passes, asked.heads.depths);
+    sample.pass_rows += asked.heads.depths > 0 ? asked.heads.end - asked.heads.begin : 0;
+    draw_all &= asked.max_drafts == asked.heads.depths;
+  }
+  if (!draw_all) sample.passes = 0;
+  cost_.observe(sample);
 }
 
 }  // namespace inkstone::engine

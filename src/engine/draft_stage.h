@@ -11,7 +11,7 @@
 #include "engine/engine_options.h"
 #include "engine/model_runner.h"
 #include "engine/request.h"
-#include "speculative/depth_choice.h"
+#include "speculative/cost_estimate.h"
 #include "speculative/drafter.h"
 #include "speculative/lookup_drafter.h"
 
@@ -24,7 +24,9 @@ namespace inkstone::engine {
 // N. `auto`: each round drafts as deep as pays (speculative/depth_choice.h). Depths that are not wanted run
 // along for a while; when that has cost as much as a few plain steps they are given up, and with none left
 // the request decodes plainly. New requests start with the depths that pay on average, every kTrial-th with
-// all, so that the average follows the load.
+// all, which drafts with all for a few rounds, so that the average follows the load. The first rounds of all
+// draft at each depth in turn, and every kProbe-th later, at first more of them, at another than the chosen
+// one, so that what a depth costs is known.
 class DraftStage {
  public:
   DraftStage(ModelRunner& runner, const EngineOptions& options);
@@ -61,11 +63,18 @@ class DraftStage {
  private:
   static constexpr double kPatienceSteps = 4;
   static constexpr std::int64_t kTrial = 16;
+  static constexpr std::int64_t kTrialRounds = 2;
+  static constexpr std::int64_t kProbe = 32;  // rounds, at most
 
   [[nodiscard]] std::int64_t wanted_drafts(Request& request);
+  [[nodiscard]] std::int64_t adapted_depth(Request& request, std::int64_t most);
+  [[nodiscard]] std::int64_t probed_depth(std::int64_t chosen) const;
+  // Every depth was tried twice.
+  [[nodiscard]] bool costs_known() const { return cost_.rounds() >= 2 * (options_.draft_rows + 1); }
   [[nodiscard]] std::int64_t paying_depth(const speculative::AcceptanceEstimate& estimate,
                                           std::int64_t max_depth) const;
   void give_up_depths(Request& request, std::int64_t chosen) const;
+  void learn(double draft_us);
 
   const EngineOptions& options_;
   std::optional<speculative::LookupDrafter> lookup_;
@@ -81,6 +90,8 @@ class DraftStage {
   std::int64_t num_sequences_ = 1;  // that drew in the last step
   std::int64_t admitted_ = 0;
   std::int64_t rounds_ = 0;
+  std::int64_t last_probe_ = 0;  // round
+  std::int64_t probes_ = 0;
   double step_started_us_ = 0;
   double verify_us_ = 0;
   std::int64_t verify_rows_ = 0;  // 0: the step says nothing about verifying

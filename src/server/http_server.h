@@ -52,8 +52,7 @@ class HttpServer {
   // its time was over and its client was disconnected.
   void run();
 
-  // Any thread: what is in progress ends. Until then connections are taken, so that whoever watches the
-  // server learns of its end; `admit` decides what is still answered.
+  // Any thread: no further connections and requests.
   void drain();
   [[nodiscard]] bool draining() const;
 

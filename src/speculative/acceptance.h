@@ -21,7 +21,7 @@ std::int64_t num_accepted(std::span<const std::int32_t> drafts, std::span<const 
 // newest `memory` observations of a depth count for most of it, fewer at the start. Not thread-safe.
 class AcceptanceEstimate {
  public:
-  explicit AcceptanceEstimate(double memory = 40) : memory_(memory) {}
+  explicit AcceptanceEstimate(double memory = 80) : memory_(memory) {}
   // For a sequence of its own among many: starts where they are, and is soon convinced of something else.
   static AcceptanceEstimate like(const AcceptanceEstimate& others);
 
@@ -32,7 +32,7 @@ class AcceptanceEstimate {
   // Trusted before anything was seen, so that every depth is tried.
   static constexpr double kPrior = 0.8;
   static constexpr double kPriorWeight = 4;
-  static constexpr double kLikeWeight = 20;
+  static constexpr double kLikeWeight = 40;
 
   void observe_at(std::int64_t depth, double accepted);
 

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// speculative/cost_estimate.h - what rounds of drafts cost, from the times of those that ran.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "speculative/depth_choice.h"
+
+namespace inkstone::speculative {
+
+// The time of a piece of work as a function of its number of rows. A run visits few numbers for long, so what
+// was seen of the others must outlive it: each number has a mean of its own, and what changes for all alike
+// (a busy machine, longer sequences) is a factor beside them, learnt from whatever runs. Between and beyond
+// the numbers seen lies a straight line, which noise cannot tilt downwards. Not thread-safe.
+class CostCurve {
+ public:
+  void add(double rows, double us);
+  [[nodiscard]] double at(double rows) const;  // 0 before anything was seen
+  [[nodiscard]] std::int64_t num_known() const { return num_known_; }
+
+ private:
+  // Up to kExact rows each number has a mean; beyond, numbers share one with those of about their size.
+  static constexpr std::size_t kExact = 16;
+  static constexpr std::size_t kMeans = kExact + 16;
+  struct Mean {
+    double weight = 0;
+    double rows = 0;
+    double us = 0;  // over the factor
+  };
+
+  static std::size_t index_of(double rows);
+  void lay_line();
+  [[nodiscard]] double line(double rows) const { return mean_us_ + slope_ * (rows - mean_rows_); }
+  [[nodiscard]] double relative(double rows) const;
+
+  std::array<Mean, kMeans> means_;
+  std::int64_t num_known_ = 0;
+  double factor_ = 1;
+  double slope_ = 0;
+  double mean_rows_ = 0;
+  double mean_us_ = 0;
+};
+
+// What a round took.
+struct RoundSample {
+  std::int64_t trunk_rows = 0;
+  double verify_us = 0;
+  std::int64_t passes = 0;     // of the heads; 0 where they are not to be learnt from
+  std::int64_t pass_rows = 0;  // of the first pass
+  double draft_us = 0;
+};
+
+// Not thread-safe.
+class CostEstimate {
+ public:
+  void observe(const RoundSample& sample);
+  [[nodiscard]] std::int64_t rounds() const { return rounds_; }
+  // Of one of so many sequences, when all draft as deep. A pass runs about as many rows of a sequence as it
+  // has depths (speculative/head_rows.h). Passes of one size seen: others are taken to cost by the row, a
+  // guess in favour of few drafts, which trying them corrects; the opposite guess would never try them.
+  [[nodiscard]] RoundCost cost(std::int64_t num_sequences) const;
+
+ private:
+  std::int64_t rounds_ = 0;
+  CostCurve verify_;  // of the trunk's rows
+  CostCurve pass_;    // of the rows of one pass
+};
+
+}  // namespace inkstone::speculative
