@@ -210,6 +210,9 @@ void add_inspect(CLI::App& app, Chosen& chosen) {
   add_integer(*command, "--max-context", options->max_context, {1},
               "Tokens of a sequence (default: the checkpoint's)");
   add_integer(*command, "--sequences", options->sequences, {1, 1 << 20}, "Sequences at a time (default: 1)");
+  add_text(*command, "--against", options->against,
+           "BF16 checkpoint of the same weights: samples every NVFP4 tensor and tells how far it is from it")
+      ->type_name("DIR");
   add_integer(*command, "--tensor-parallel", options->ranks, {1, kMaxRanks}, "Ranks (default: 1)");
 }
 
@@ -220,6 +223,23 @@ void add_quantize(CLI::App& app, Chosen& chosen) {
   add_text(*command, "OUT", options->out, "Folder to write; must not exist")->required();
   add_text(*command, "--format", options->format, "nvfp4")->required();
   add_tensor_parallel(*command);
+}
+
+// What one client may take.
+void add_client_limits(CLI::App& command, ServeOptions& options) {
+  constexpr IntegerRange kSeconds = {1, 86400};
+  add_integer(command, "--max-body", options.max_body_mib, {1, 4096}, "MiB of a request (default: 32)");
+  add_integer(command, "--max-messages", options.max_messages, {1, 1 << 20},
+              "Messages of a request (default: 4096)");
+  add_integer(command, "--header-time", options.header_seconds, kSeconds,
+              "Seconds for the header of a request (default: 10)");
+  add_integer(command, "--body-time", options.body_seconds, kSeconds, "Seconds for its body (default: 120)");
+  add_integer(command, "--send-time", options.send_seconds, kSeconds,
+              "Seconds without the client taking a byte, then it is dropped (default: 30)");
+  add_integer(command, "--drain-time", options.drain_seconds, kSeconds,
+              "Seconds for the answers in progress when the server is told to stop (default: 30)");
+  command.add_flag("--strict-fields", options.strict_fields,
+                   "Refuse unknown fields of requests instead of naming them in a header");
 }
 
 void add_serve(CLI::App& app, Chosen& chosen) {
@@ -245,6 +265,7 @@ void add_serve(CLI::App& app, Chosen& chosen) {
       ->allow_extra_args(false);
   add_text(*command, "--served-name", options->served_name,
            "Name of the model in requests (default: the folder's)");
+  add_client_limits(*command, *options);
   add_drafts(*command, options->drafts);
   add_tensor_parallel(*command);
 }

@@ -88,6 +88,7 @@ struct LogitsOptions {
 struct InspectOptions {
   CommonOptions common;
   std::string folder;
+  std::string against;                      // a BF16 checkpoint of the same weights; empty: none
   std::optional<std::int64_t> max_context;  // none: the checkpoint's
   std::int64_t sequences = 1;
   std::int64_t ranks = 1;
@@ -111,6 +112,13 @@ struct ServeOptions {
   std::vector<std::string> allowed_origins;
   std::optional<std::string> served_name;  // none: the folder's
   std::int64_t max_queue = 256;            // answers running and waiting
+  std::int64_t max_body_mib = 32;
+  std::int64_t max_messages = 4096;
+  std::int64_t header_seconds = 10;  // for the rest of a request's header
+  std::int64_t body_seconds = 120;   // for its body
+  std::int64_t send_seconds = 30;    // without the client taking a byte
+  std::int64_t drain_seconds = 30;   // for answers in progress at the end
+  bool strict_fields = false;
   DraftOptions drafts;
 };
 

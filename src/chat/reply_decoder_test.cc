@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <thread>
+
 #include "tests/support/real_tokenizer.h"
 
 namespace inkstone::chat {
@@ -498,6 +500,9 @@ TEST(ReplyDecoder, MakesRandomCallIds) {
   EXPECT_THAT(id, testing::MatchesRegex("call_[0-9A-Za-z]+"));
   EXPECT_EQ(id.size(), 29U);
   EXPECT_NE(id, random_call_id());
+  std::string elsewhere;
+  std::thread([&] { elsewhere = random_call_id(); }).join();
+  EXPECT_NE(id, elsewhere) << "threads have seeds of their own";
 }
 
 TEST(ReplyOptionsOfARequest, FollowTheRequest) {

@@ -9,7 +9,7 @@
 #include "checkpoint/assembly.h"
 #include "checkpoint/files/json_text.h"
 #include "checkpoint/files/shards.h"
-#include "checkpoint/values.h"
+#include "checkpoint/verify/values.h"
 
 namespace inkstone::checkpoint {
 

@@ -107,6 +107,7 @@ EngineStats Engine::stats() const {
   const std::scoped_lock lock(inbox_->mutex);
   EngineStats stats = inbox_->stats;
   stats.waiting += static_cast<std::int64_t>(inbox_->entries.size());
+  stats.failed = inbox_->fault.has_value();
   return stats;
 }
 

@@ -185,6 +185,7 @@ TEST(Engine, ADeviceFaultFailsItsStreamsAndWhatComesLater) {
   auto ticket = engine->submit(ask(10, 100));
   auto other = engine->submit(ask(20, 100));
   ASSERT_TRUE(ticket && other);
+  EXPECT_FALSE(engine->stats().failed);
   both = true;
   both.notify_all();
   take_all(*ticket);
@@ -198,6 +199,9 @@ TEST(Engine, ADeviceFaultFailsItsStreamsAndWhatComesLater) {
   } else {
     EXPECT_EQ(later.error().message, "the toy device is broken");
   }
+  // Noted a moment after the streams have ended.
+  while (engine->submit(ask(10, 5))) std::this_thread::yield();
+  EXPECT_TRUE(engine->stats().failed);
 }
 
 TEST(Engine, EndsOpenRequestsWhenItGoes) {

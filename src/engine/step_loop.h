@@ -31,6 +31,7 @@ struct EngineStats {
   std::int64_t checkpoints = 0;  // held now
   std::int64_t free_pages = 0;   // evictable ones too
   std::int64_t free_slots = 0;
+  bool failed = false;  // a fault of the device: nothing is computed any more
   Speculation speculation;
   RoundTimes rounds;
 };

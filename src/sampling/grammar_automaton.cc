@@ -86,6 +86,8 @@ GrammarAutomaton::State GrammarAutomaton::intern(std::vector<Place> places, bool
   StateEntry& entry = states_.emplace_back();
   entry.places = places;
   entry.escapes = escapes;
+  entry.self = state;
+  entries_.push_back(&entry);
   entry.next.fill(kNotMade);
   state_index_.emplace(std::pair(std::move(places), escapes), state);
   return state;
@@ -100,6 +102,13 @@ GrammarAutomaton::State GrammarAutomaton::step(State state, std::uint8_t byte) {
   const State next = seeds.empty() ? kDead : make(seeds);
   at(state).next[byte] = next;
   return next;
+}
+
+// The same for walks of the whole vocabulary, most of whose steps were made before.
+GrammarAutomaton::StateEntry* GrammarAutomaton::entry_behind(StateEntry& from, std::uint8_t byte) {
+  State next = from.next[byte];
+  if (next == kNotMade) next = step(from.self, byte);
+  return next == kDead ? nullptr : entries_[static_cast<std::size_t>(next)];
 }
 
 GrammarAutomaton::State GrammarAutomaton::step_token(State state, std::int32_t id) {
@@ -145,7 +154,7 @@ void GrammarAutomaton::prepare(std::chrono::milliseconds budget) {
   const auto end = std::chrono::steady_clock::now() + budget;
   std::deque<State> open = {start()};
   std::vector<bool> seen(kMaxStates, false);
-  while (!open.empty() && std::chrono::steady_clock::now() < end) {
+  while (!open.empty() && std::chrono::steady_clock::now() < end && !uses_more_than(kMadeAhead)) {
     const State state = open.front();
     open.pop_front();
     mask(state);
@@ -156,6 +165,13 @@ void GrammarAutomaton::prepare(std::chrono::milliseconds budget) {
     }
   }
 }
+
+bool GrammarAutomaton::uses_more_than(std::size_t part) {
+  const std::scoped_lock lock(mutex_);
+  return states_.size() > kMaxStates / part || mask_bytes_ > kMaxMaskBytes / part;
+}
+
+bool GrammarAutomaton::is_worn() { return uses_more_than(2); }
 
 std::size_t GrammarAutomaton::num_states() {
   const std::scoped_lock lock(mutex_);
@@ -169,27 +185,30 @@ GrammarAutomaton::LocalMask GrammarAutomaton::walk_vocabulary(State local) {
   const VocabularyBytes& vocabulary = *vocabulary_;
   LocalMask result;
   result.allowed.assign(all_forbidden_.size(), 0);
-  std::vector<State> behind(vocabulary.longest + 1, kDead);
-  std::vector<bool> left(vocabulary.longest + 1, false);  // whether the walk may have left what it knows
-  behind[0] = local;
-  left[0] = at(local).escapes;
+  struct Behind {
+    StateEntry* state = nullptr;  // none: dead
+    bool left = false;            // the walk may have left what it knows
+  };
+  std::vector<Behind> behind(vocabulary.longest + 1);
+  behind[0] = {&at(local), at(local).escapes};
   std::size_t done = 0;  // bytes of the last token that were walked
   for (std::size_t idx = 0; idx < vocabulary.entries.size();) {
     const VocabularyBytes::Entry& entry = vocabulary.entries[idx];
     done = std::min<std::size_t>(done, entry.shared);
-    while (done < entry.length && behind[done] != kDead) {
-      behind[done + 1] = step(behind[done], static_cast<std::uint8_t>(vocabulary.bytes[entry.begin + done]));
-      left[done + 1] = left[done] || (behind[done + 1] != kDead && at(behind[done + 1]).escapes);
+    while (done < entry.length && behind[done].state != nullptr) {
+      StateEntry* next =
+          entry_behind(*behind[done].state, static_cast<std::uint8_t>(vocabulary.bytes[entry.begin + done]));
+      behind[done + 1] = {next, behind[done].left || (next != nullptr && next->escapes)};
       ++done;
     }
-    const bool alive = behind[done] != kDead && !at(behind[done]).places.empty();
-    if (done == entry.length && alive) {
+    const Behind& end = behind[done];
+    if (done == entry.length && end.state != nullptr && !end.state->places.empty()) {
       set_bit(result.allowed, entry.id);
-    } else if (left[done]) {
+    } else if (end.left) {
       result.undecided.push_back(static_cast<std::uint32_t>(idx));
     }
     ++idx;
-    if (behind[done] != kDead || left[done]) continue;
+    if (end.state != nullptr || end.left) continue;
     // No token that begins like this one up to the byte that failed can go on.
     while (idx < vocabulary.entries.size() && vocabulary.entries[idx].shared >= done)
       idx = vocabulary.entries[idx].skip;

@@ -28,6 +28,7 @@ class GrammarAutomaton {
   static constexpr std::int32_t kMaxDepth = 64;     // open rules
   static constexpr std::size_t kMaxStates = 16384;  // beyond, every further state is dead
   static constexpr std::size_t kMaxMaskBytes = std::size_t{64} << 20;
+  static constexpr std::size_t kMadeAhead = 8;  // at most 1 / kMadeAhead of either is made before it is met
 
   // An answer goes from `start` to `end`, behind which nothing follows.
   GrammarAutomaton(Grammar grammar, Grammar::Node start, Grammar::Node end,
@@ -39,8 +40,11 @@ class GrammarAutomaton {
   // Bits of ids that may not follow, as TokenMask::words(). Valid as long as the automaton.
   std::span<const std::uint32_t> mask(State state);
   // Makes the states and masks that answers are likely to meet, the nearest first, for at most this long: on
-  // a thread that nobody waits for, so that the engine's finds them made.
+  // a thread that nobody waits for, so that the engine's finds them made. A form of nested values has states
+  // without end: what is made ahead leaves most of the room to the answers.
   void prepare(std::chrono::milliseconds budget);
+  // Answers have taken half of the room: those that begin now get a fresh automaton.
+  [[nodiscard]] bool is_worn();
   [[nodiscard]] std::size_t num_states();
 
  private:
@@ -62,7 +66,8 @@ class GrammarAutomaton {
   };
   struct StateEntry {
     std::vector<Place> places;  // those that take input, ascending
-    bool escapes = false;       // a local walk may leave what it knows here
+    State self = kDead;
+    bool escapes = false;  // a local walk may leave what it knows here
     std::array<State, 256> next;
     std::span<const std::uint32_t> mask{};
   };
@@ -77,8 +82,11 @@ class GrammarAutomaton {
   State intern(std::vector<Place> places, bool escapes);
   State make(std::span<const Place> seeds);
   State step(State state, std::uint8_t byte);
+  StateEntry* entry_behind(StateEntry& from, std::uint8_t byte);
   State step_token(State state, std::int32_t id);
   [[nodiscard]] std::vector<State> neighbours(State state);
+  // Whether more than 1 / `part` of the states or masks are in use.
+  [[nodiscard]] bool uses_more_than(std::size_t part);
   State walk(State state, const VocabularyBytes::Entry& entry);
   const LocalMask& local_mask(const StateEntry& entry);
   LocalMask walk_vocabulary(State local);
@@ -97,6 +105,7 @@ class GrammarAutomaton {
   std::vector<Frame> frames_;
   std::map<std::pair<Stack, Grammar::Node>, Stack> frame_index_;
   std::deque<StateEntry> states_;  // entries stay where they are
+  std::vector<StateEntry*> entries_;
   std::map<std::pair<std::vector<Place>, bool>, State> state_index_;
   std::map<State, LocalMask> local_masks_;
   std::map<std::vector<std::uint32_t>, bool> masks_;  // the keys are what spans refer to

@@ -10,6 +10,7 @@
 #include "chat/reply_decoder.h"
 #include "chat/request_parser.h"
 #include "server/wire/api_error.h"
+#include "text/utf8.h"
 
 namespace inkstone::server {
 namespace {
@@ -64,12 +65,6 @@ Status check_count(const Service& service, const Field& messages) {
                                      messages.value().items.size(), service.limits.max_messages));
 }
 
-void warn_of_unknown(const Field& body, std::vector<std::string>& warnings) {
-  const std::array<std::span<const std::string_view>, 2> known = {answer_field_names(), kChatNames};
-  for (const std::string& name : unknown_members(body, known))
-    warnings.push_back(fmt::format("unknown field '{}' ignored", name.substr(0, 64)));
-}
-
 // Behind the last message border later prompts of the conversation differ.
 std::vector<std::int64_t> boundaries_of(const ServedModel& model, std::span<const std::int32_t> prompt) {
   for (std::size_t end = prompt.size(); end > 0; --end)
@@ -102,6 +97,18 @@ Result<chat::JsonValue> parse_body(std::string_view body) {
   return parsed;
 }
 
+Status warn_of_unknown(const Service& service, const Field& body, std::span<const std::string_view> names,
+                       std::vector<std::string>& warnings) {
+  const std::array<std::span<const std::string_view>, 2> known = {answer_field_names(), names};
+  for (const std::string& name : unknown_members(body, known)) {
+    const std::string shown = text::replace_invalid_utf8(name.substr(0, 64));
+    if (service.limits.strict_fields)
+      return invalid(fmt::format("{}: is not a field of this request", shown));
+    warnings.push_back(fmt::format("unknown field '{}' ignored", shown));
+  }
+  return {};
+}
+
 Status check_model(const ServedModel& model, const Field& body) {
   const Field field = body["model"];
   const std::string name = INK_TRY(field.string());
@@ -121,7 +128,7 @@ Result<ChatCall> prepare_chat(Service& service, const Field& body) {
   call.form = INK_TRY(service.grammars.find(call.request, body));
   call.prompt = INK_TRY(service.model.encoder->encode(call.request)).ids;
   call.warnings = call.request.warnings;
-  warn_of_unknown(body, call.warnings);
+  INK_TRY(warn_of_unknown(service, body, kChatNames, call.warnings));
   return call;
 }
 

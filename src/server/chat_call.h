@@ -32,6 +32,10 @@ Result<ChatCall> prepare_chat(Service& service, std::string_view body);
 
 // For every endpoint: a body that must be a JSON object.
 Result<chat::JsonValue> parse_body(std::string_view body);
+// Members of `body` beside those of every answer and `names` become warnings, or an error where the server is
+// strict.
+Status warn_of_unknown(const Service& service, const chat::Field& body,
+                       std::span<const std::string_view> names, std::vector<std::string>& warnings);
 // kNotFound when the request names a model that is not served.
 Status check_model(const ServedModel& model, const chat::Field& body);
 

@@ -9,6 +9,7 @@
 
 #include "server/answer/chat_turns.h"
 #include "server/answer/generation.h"
+#include "server/answer/scored_prompt.h"
 #include "server/chat_call.h"
 #include "server/endpoints.h"
 #include "server/sse_writer.h"
@@ -33,8 +34,11 @@ struct CompletionCall {
   std::vector<std::vector<std::int32_t>> prompts;
   bool echo = false;
   bool skip_specials = true;
+  std::int64_t max_tokens = kDefaultMaxTokens;  // of the answer alone; 0: only the prompt's
   std::vector<std::string> warnings;
 
+  // The log-probabilities of the prompt are wanted too.
+  [[nodiscard]] bool scores_prompt() const { return echo && fields.sampling.logprobs.has_value(); }
   [[nodiscard]] std::size_t num_answers() const {
     return prompts.size() * static_cast<std::size_t>(fields.choices);
   }
@@ -76,13 +80,34 @@ Status read_prompts(const ServedModel& model, const Field& prompt, bool specials
 
 Status read_limits(const Field& body, CompletionCall& call) {
   sampling::SamplingParams& params = call.fields.sampling;
-  params.max_tokens = INK_TRY(read_integer_in(body["max_tokens"], kDefaultMaxTokens, 1, kMaxTokens));
-  if (body["logprobs"].present()) params.logprobs = INK_TRY(read_integer_in(body["logprobs"], 0, 0, 20));
   call.echo = INK_TRY(body["echo"].boolean(false));
-  if (call.echo && params.logprobs) return body["logprobs"].refuse("is not supported together with echo");
+  call.max_tokens =
+      INK_TRY(read_integer_in(body["max_tokens"], kDefaultMaxTokens, call.echo ? 0 : 1, kMaxTokens));
+  if (body["logprobs"].present()) params.logprobs = INK_TRY(read_integer_in(body["logprobs"], 0, 0, 20));
   if (!INK_TRY(body["suffix"].string()).empty()) return body["suffix"].refuse("is not supported");
   const std::int64_t best_of = INK_TRY(read_integer_in(body["best_of"], call.fields.choices, 1, kMaxChoices));
   if (best_of != call.fields.choices) return body["best_of"].refuse("must equal n");
+  return {};
+}
+
+// The tokens of the prompt come as if they were drawn.
+Status check_scoring(const ServedModel& model, const Field& body, const CompletionCall& call) {
+  const sampling::SamplingParams& params = call.fields.sampling;
+  const std::pair<std::string_view, bool> counting[] = {{"presence_penalty", params.presence_penalty != 0},
+                                                        {"frequency_penalty", params.frequency_penalty != 0},
+                                                        {"min_tokens", params.min_tokens != 0}};
+  for (const auto& [name, used] : counting)
+    if (used) return body[name].refuse("is not supported together with echo and logprobs");
+  const auto forbidden = model.tokens.never_sampled();
+  for (const std::vector<std::int32_t>& prompt : call.prompts) {
+    const auto length = static_cast<std::int64_t>(prompt.size());
+    if (length + call.max_tokens > model.max_context_tokens)
+      return body["prompt"].refuse(fmt::format("has {} tokens and {} are asked for; the context has {}",
+                                               length, call.max_tokens, model.max_context_tokens));
+    for (const std::int32_t id : prompt)
+      if (!model.tokenizer->is_known(id) || std::ranges::find(forbidden, id) != forbidden.end())
+        return body["prompt"].refuse(fmt::format("token {} has no log-probability", id));
+  }
   return {};
 }
 
@@ -98,9 +123,8 @@ Result<CompletionCall> prepare(const Service& service, std::string_view text) {
   INK_TRY(read_prompts(service.model, body["prompt"], specials, call));
   for (const std::vector<std::int32_t>& prompt : call.prompts)
     if (prompt.empty()) return body["prompt"].refuse("must not be empty");
-  const std::array<std::span<const std::string_view>, 2> known = {answer_field_names(), kCompletionNames};
-  for (const std::string& name : unknown_members(body, known))
-    call.warnings.push_back(fmt::format("unknown field '{}' ignored", name.substr(0, 64)));
+  if (call.scores_prompt()) INK_TRY(check_scoring(service.model, body, call));
+  INK_TRY(warn_of_unknown(service, body, kCompletionNames, call.warnings));
   return call;
 }
 
@@ -140,20 +164,30 @@ std::vector<engine::Submission> submissions_of(const ServedModel& model, const C
     submission.prompt = call.prompt_of(choice);
     submission.sampling = call.fields.sampling;
     submission.sampling.seed = seed;
+    // Without any, the first one is computed and not shown.
+    submission.sampling.max_tokens = std::max<std::int64_t>(1, call.max_tokens);
     submission.sampling.choice =
         static_cast<std::uint32_t>(choice % static_cast<std::size_t>(call.fields.choices));
     submission.end_ids = model.end_ids;
     submission.salt = call.fields.salt;
     submission.priority = call.fields.priority;
-    if (call.fields.stop.empty()) continue;
-    submission.ends_answer = [watch = std::make_shared<TextTurn>(model, call),
-                              text = std::string()](std::int32_t id) mutable {
-      watch->push(id, text);
-      text.clear();
-      return watch->stopped();
-    };
+    if (!call.fields.stop.empty())
+      submission.ends_answer = [watch = std::make_shared<TextTurn>(model, call),
+                                text = std::string()](std::int32_t id) mutable {
+        watch->push(id, text);
+        text.clear();
+        return watch->stopped();
+      };
+    if (!call.scores_prompt()) continue;
+    *submission.sampling.max_tokens += static_cast<std::int64_t>(submission.prompt.size()) - 1;
+    score_prompt(submission, model.tokenizer->vocabulary_size());
   }
   return submissions;
+}
+
+std::int64_t count_code_points(std::string_view text) {
+  return std::ranges::count_if(text,
+                               [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U; });
 }
 
 // Whole and streamed alike: the streamed form sends what the whole one keeps.
@@ -171,20 +205,33 @@ class CompletionReply final : public AnswerSink {
     if (call_.fields.stream) sse_.begin();
     if (!call_.echo) return;
     for (std::size_t choice = 0; choice < answers_.size(); ++choice) {
-      answers_[choice].text =
-          model_.tokenizer->decode(call_.prompt_of(choice), text::Tokenizer::Specials::kSpell);
+      Answer& answer = answers_[choice];
+      const std::vector<std::int32_t>& prompt = call_.prompt_of(choice);
+      answer.text = model_.tokenizer->decode(prompt, text::Tokenizer::Specials::kSpell);
+      if (call_.scores_prompt()) {
+        answer.logprobs.add_first(*model_.tokenizer, prompt.front());
+        answer.prompt_left = static_cast<std::int64_t>(prompt.size()) - 1;
+        add_prompt_offset(answer, prompt.front());
+      } else {
+        answer.offset = count_code_points(answer.text);
+      }
       if (call_.fields.stream) send(choice, "");
     }
   }
 
   void token(std::size_t choice, const engine::TokenEvent& event) override {
     Answer& answer = answers_[choice];
+    if (answer.prompt_left > 0) return prompt_token(answer, event);
+    if (++answer.num_tokens > call_.max_tokens) return;
+    answer.last_id = event.id;
     const bool ends = std::ranges::find(model_.end_ids, event.id) != model_.end_ids.end();
     if (call_.fields.sampling.logprobs) answer.logprobs.add(*model_.tokenizer, event, answer.offset);
     // A token that only ends the answer is not part of its text.
     const auto& stop_ids = call_.fields.sampling.stop_token_ids;
     const bool stops = std::ranges::find(stop_ids, event.id) != stop_ids.end();
+    const std::size_t before = answer.text.size();
     if ((!ends || call_.fields.sampling.ignore_eos) && !stops) answer.turn->push(event.id, answer.text);
+    answer.offset += count_code_points(std::string_view(answer.text).substr(before));
     if (call_.fields.stream && !answer.text.empty()) send(choice, "");
   }
 
@@ -192,9 +239,13 @@ class CompletionReply final : public AnswerSink {
     Answer& answer = answers_[choice];
     if (std::optional<ApiError> fault = fault_of(outcome)) fault_ = std::move(fault);
     answer.turn->finish(answer.text);
-    answer.usage = outcome.usage;
-    answer.stop_id = outcome.stop_id;
-    answer.finish = outcome.reason == engine::FinishReason::kLength ? "length" : "stop";
+    answer.cached_tokens = outcome.usage.cached_tokens;
+    answer.num_tokens = std::min(answer.num_tokens, call_.max_tokens);
+    // Of a scored prompt the engine knows no stop ids: the last token is what stopped it.
+    answer.stop_id = call_.scores_prompt() && !answer.turn->stopped() ? answer.last_id : outcome.stop_id;
+    const bool length = outcome.reason == engine::FinishReason::kLength || call_.max_tokens == 0;
+    if (length) answer.stop_id.reset();
+    answer.finish = length ? "length" : "stop";
     if (call_.fields.stream && !fault_) send(choice, answer.finish);
   }
 
@@ -213,13 +264,33 @@ class CompletionReply final : public AnswerSink {
  private:
   struct Answer {
     std::unique_ptr<TextTurn> turn;
-    std::string text{};       // streamed: what was not sent
-    std::int64_t offset = 0;  // bytes sent
+    std::string text{};            // streamed: what was not sent
+    std::int64_t offset = 0;       // code points of the text so far
+    std::int64_t prompt_left = 0;  // tokens of a scored prompt that are to come
+    std::int64_t num_tokens = 0;
+    std::int64_t cached_tokens = 0;
+    std::optional<std::int32_t> last_id{};
     CompletionLogprobs logprobs{};
-    engine::Usage usage{};
+    std::shared_ptr<text::Detokenizer> prompt_text{};
     std::optional<std::int32_t> stop_id{};
     std::string finish{};
   };
+
+  void prompt_token(Answer& answer, const engine::TokenEvent& event) {
+    --answer.prompt_left;
+    answer.logprobs.add(*model_.tokenizer, event, answer.offset);
+    add_prompt_offset(answer, event.id);
+  }
+
+  // The text of a scored prompt is there from the beginning; its offsets come token by token.
+  void add_prompt_offset(Answer& answer, std::int32_t id) {
+    if (!answer.prompt_text)
+      answer.prompt_text =
+          std::make_shared<text::Detokenizer>(*model_.tokenizer, text::Tokenizer::Specials::kSpell);
+    std::string piece;
+    answer.prompt_text->push(id, piece);
+    answer.offset += count_code_points(piece);
+  }
 
   void finish_whole() {
     if (fault_) return exchange_.respond(openai_error(*fault_));
@@ -244,9 +315,7 @@ class CompletionReply final : public AnswerSink {
     if (call_.fields.include_usage) json.key("usage").null();
     json.close_object();
     sse_.data(chunk_);
-    Answer& answer = answers_[choice];
-    answer.offset += static_cast<std::int64_t>(answer.text.size());
-    answer.text.clear();
+    answers_[choice].text.clear();
   }
 
   void write_choice(JsonWriter& json, std::size_t choice, std::string_view finish) {
@@ -284,10 +353,10 @@ class CompletionReply final : public AnswerSink {
     std::int64_t completion_tokens = 0;
     std::int64_t cached_tokens = 0;
     for (std::size_t choice = 0; choice < answers_.size(); ++choice) {
-      completion_tokens += answers_[choice].usage.completion_tokens;
+      completion_tokens += answers_[choice].num_tokens;
       if (choice % static_cast<std::size_t>(call_.fields.choices) != 0) continue;
       prompt_tokens += static_cast<std::int64_t>(call_.prompt_of(choice).size());
-      cached_tokens += answers_[choice].usage.cached_tokens;
+      cached_tokens += answers_[choice].cached_tokens;
     }
     json.open_object().key("prompt_tokens").integer(prompt_tokens);
     json.key("completion_tokens").integer(completion_tokens);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
@@ -80,7 +81,7 @@ struct HttpServer::State {
   void tick();
   void watch_signals();
   void begin_drain();
-  void finish_if_empty();
+  void finish_if_idle();
 };
 
 Status HttpServer::State::listen() {
@@ -105,7 +106,7 @@ Status HttpServer::State::listen() {
 void HttpServer::State::accept() {
   accepting = true;
   acceptor.async_accept([this](const boost::system::error_code& error, tcp::socket socket) {
-    if (draining || error == asio::error::operation_aborted) return;
+    if (error == asio::error::operation_aborted) return;
     if (!error && sessions.size() < options.limits.connections) adopt(std::move(socket));
     // Out of descriptors: connections wait in the system until the next tick.
     accepting = false;
@@ -118,7 +119,7 @@ void HttpServer::State::adopt(tcp::socket socket) {
   sessions.insert(session);
   session->start([this, raw = std::weak_ptr(session)] {
     sessions.erase(raw.lock());
-    finish_if_empty();
+    finish_if_idle();
   });
 }
 
@@ -126,7 +127,7 @@ void HttpServer::State::tick() {
   ticker.expires_after(kTick);
   ticker.async_wait([this](const boost::system::error_code& error) {
     if (error || (end && sessions.empty())) return;
-    if (!accepting && !draining) accept();
+    if (!accepting && acceptor.is_open()) accept();
     const Clock::time_point now = Clock::now();
     const std::vector<std::shared_ptr<HttpSession>> held(sessions.begin(), sessions.end());
     const bool over = end && now > *end;
@@ -134,6 +135,7 @@ void HttpServer::State::tick() {
       if (over) session->disconnect();
       session->check_time(now);
     }
+    finish_if_idle();
     tick();
   });
 }
@@ -155,16 +157,18 @@ void HttpServer::State::begin_drain() {
   draining = true;
   host.draining = true;
   end = Clock::now() + options.limits.drain;
+  const std::vector<std::shared_ptr<HttpSession>> held(sessions.begin(), sessions.end());
+  for (const auto& session : held) session->drain();
+  finish_if_idle();
+}
+
+// What is connected without a request in progress holds nothing up.
+void HttpServer::State::finish_if_idle() {
+  if (!end || std::ranges::any_of(sessions, [](const auto& session) { return session->busy(); })) return;
   boost::system::error_code ignored;
   acceptor.close(ignored);
   const std::vector<std::shared_ptr<HttpSession>> held(sessions.begin(), sessions.end());
-  for (const auto& session : held) session->drain();
-  finish_if_empty();
-}
-
-void HttpServer::State::finish_if_empty() {
-  if (!end || !sessions.empty()) return;
-  boost::system::error_code ignored;
+  for (const auto& session : held) session->disconnect();
   ticker.cancel();
   signals.cancel(ignored);
 }

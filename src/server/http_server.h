@@ -52,7 +52,8 @@ class HttpServer {
   // its time was over and its client was disconnected.
   void run();
 
-  // Any thread: no further connections and requests.
+  // Any thread: what is in progress ends. Until then connections are taken, so that whoever watches the
+  // server learns of its end; `admit` decides what is still answered.
   void drain();
   [[nodiscard]] bool draining() const;
 

@@ -60,6 +60,7 @@ struct Metrics::Families {
     free_pages.Set(static_cast<double>(now.free_pages));
     free_slots.Set(static_cast<double>(now.free_slots));
     preemptions.Set(static_cast<double>(now.swaps + now.recomputes));
+    failed.Set(now.failed ? 1 : 0);
     const double hits = cached_tokens.Value();
     const double prompts = prompt_tokens.Value();
     hit_rate.Set(prompts > 0 ? hits / prompts : 0);
@@ -75,6 +76,7 @@ struct Metrics::Families {
       gauge(registry, "inkstone_cache_free_pages", "Pages of 64 tokens that are free or evictable");
   Gauge& free_slots = gauge(registry, "inkstone_cache_free_slots", "Free slots for window state");
   Gauge& preemptions = gauge(registry, "inkstone_preemptions", "Sequences that had to give way so far");
+  Gauge& failed = gauge(registry, "inkstone_engine_failed", "1 behind a fault of the device, else 0");
   Gauge& hit_rate =
       gauge(registry, "inkstone_cache_hit_rate", "Share of prompt tokens whose state was reused");
   Gauge& acceptance = gauge(registry, "inkstone_draft_acceptance_rate", "Share of drafts that were accepted");

@@ -151,12 +151,24 @@ std::string echo_of(const Field& request, const ChatCall& call) {
   return out;
 }
 
+// An error about the translated body, told in terms of the client's.
+Error in_their_words(Error error) {
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"response_format.json_schema", "text.format"}, {"response_format", "text.format"}};
+  for (const auto& [ours, theirs] : kNames) {
+    if (!error.message.starts_with(ours)) continue;
+    error.message.replace(0, ours.size(), theirs);
+    return error;
+  }
+  return in_terms_of(std::move(error), "input");
+}
+
 Result<ResponseCall> prepare(Service& service, std::string_view text) {
   const JsonValue parsed = INK_TRY(parse_body(text));
   const Field request(&parsed, "");
   const JsonValue body = INK_TRY(translate(request));
   Result<ChatCall> call = prepare_chat(service, Field(&body, ""));
-  if (!call) return tl::unexpected(in_terms_of(call.error(), "input"));
+  if (!call) return tl::unexpected(in_their_words(call.error()));
   std::string echo = echo_of(request, *call);
   return ResponseCall{std::move(*call), std::move(echo)};
 }

@@ -36,6 +36,7 @@ struct ServedModel {
 struct ServiceLimits {
   std::int64_t max_answers = 256;  // running and waiting; a request beyond gets a 429
   std::size_t max_messages = 4096;
+  bool strict_fields = false;  // unknown fields are errors, no warnings
 };
 
 // One per server; the I/O thread's, except for what is constant.

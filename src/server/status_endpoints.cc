@@ -23,13 +23,27 @@ Task<> list_models(Service& service, Exchange& exchange) {
   co_return;
 }
 
-Task<> health(Service& /*service*/, Exchange& exchange) {
-  exchange.respond({200, "text/plain", "", {}});
+namespace {
+
+HttpResponse engine_failed() {
+  return openai_error({503, "the device failed; the server has to be started again", "", "engine_failed"});
+}
+
+}  // namespace
+
+Task<> health(Service& service, Exchange& exchange) {
+  if (service.model.stats().failed) {
+    exchange.respond(engine_failed());
+  } else {
+    exchange.respond({200, "text/plain", "", {}});
+  }
   co_return;
 }
 
 Task<> ready(Service& service, Exchange& exchange) {
-  if (service.stopping()) {
+  if (service.model.stats().failed) {
+    exchange.respond(engine_failed());
+  } else if (service.stopping()) {
     exchange.respond(openai_error({503, "the server is shutting down", "", "shutting_down"}));
   } else {
     exchange.respond({200, "application/json", R"({"status":"ready"})", {}});

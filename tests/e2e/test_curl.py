@@ -2,6 +2,7 @@
 """curl on every endpoint, and what only a process as a whole shows: keys from file and environment, the end."""
 import json
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -96,3 +97,15 @@ def test_requests_leave_no_trace_in_the_gauges(server):
     while server.metric("inkstone_requests_running") + server.metric("inkstone_requests_waiting") > 0:
         assert time.time() < deadline
         time.sleep(0.05)
+
+
+def test_limits_are_options(start_server):
+    server = start_server("--max-body", "1", "--max-messages", "2", "--body-time", "1", "--strict-fields")
+    assert curl(server.url + "/tokenize", {"prompt": "a" * 2_000_000})[0] == 413
+    assert curl(server.url + "/v1/chat/completions", {"messages": CHAT["messages"] * 3})[0] == 400
+    status, text = curl(server.url + "/v1/chat/completions", {**CHAT, "wizardry": 1})
+    assert (status, json.loads(text)["error"]["param"]) == (400, "wizardry")
+    assert curl(server.url + "/v1/chat/completions", CHAT)[0] == 200
+    with socket.create_connection((server.url.split("/")[2].split(":")[0], int(server.url.rsplit(":", 1)[1])), timeout=30) as half:
+        half.sendall(b"POST /tokenize HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{")
+        assert b" 408 " in half.recv(1000)

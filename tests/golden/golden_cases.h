@@ -36,8 +36,9 @@ inline model::ProbeRequest request_for(const std::string& name, const std::vecto
 
 // Two fp32 implementations differ by up to 1e-6 of the largest logit each (golden README), so they may order
 // two tokens differently when their logits are nearer than that to each other. One such tie is known in all
-// cases: its two logits, 13.22213, differ by 2e-6 here in every order of the sums that was tried, and the
-// other way in the reference.
+// cases: its two logits are 13.22213 and differ by 0 to 4 units in the last place, depending on the order of
+// sums and on where tau is rounded; some of these orders give two equal logits, none the sign of the
+// reference.
 inline constexpr double kTie = 1e-6;
 inline constexpr const char* kKnownTie = "needle3k.mtp3 row 2447";
 

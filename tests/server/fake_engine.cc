@@ -14,6 +14,7 @@ struct FakeEngine::Request {
   std::vector<std::int32_t> ids;
   sampling::StopRule stop;
   std::int64_t generated = 0;
+  std::size_t place = 0;  // in the script
 };
 
 FakeEngine::FakeEngine() : script_([](const engine::Submission&) { return std::vector<std::int32_t>{0}; }) {
@@ -75,6 +76,7 @@ Result<engine::Ticket> FakeEngine::submit(engine::Submission submission) {
 engine::EngineStats FakeEngine::stats() const {
   const std::scoped_lock lock(mutex_);
   engine::EngineStats stats;
+  stats.failed = failed_;
   (held_ ? stats.waiting : stats.running) = static_cast<std::int64_t>(requests_.size());
   return stats;
 }
@@ -109,6 +111,24 @@ void FakeEngine::run() {
   for (const auto& request : requests_) request->channel->finish(cancelled);
 }
 
+// The next of the script, unless a constraint forbids it: then the first that it allows.
+std::int32_t FakeEngine::draw(Request& request) {
+  const std::int32_t scripted = request.ids[std::min(request.place, request.ids.size() - 1)];
+  sampling::TokenConstraint* constraint = request.submission.constraint.get();
+  if (constraint == nullptr) return ++request.place, scripted;
+  const std::span<const std::uint32_t> mask = constraint->mask_after({});
+  const auto allowed = [&](std::size_t id) { return (mask[id / 32] >> (id % 32) & 1U) == 0; };
+  std::size_t id = 0;
+  if (allowed(static_cast<std::size_t>(scripted))) {
+    id = static_cast<std::size_t>(scripted);
+    ++request.place;
+  } else {
+    while (!allowed(id)) ++id;
+  }
+  constraint->accept(static_cast<std::int32_t>(id));
+  return static_cast<std::int32_t>(id);
+}
+
 bool FakeEngine::advance(Request& request) {
   engine::Outcome outcome;
   outcome.usage = {static_cast<std::int64_t>(request.submission.prompt.size()), request.generated, 0};
@@ -124,12 +144,11 @@ bool FakeEngine::advance(Request& request) {
   }
   if (held_) return true;
   if (fail_after_ >= 0 && request.generated >= fail_after_) {
+    failed_ = true;
     outcome.error = {ErrorKind::kFailed, "the device failed"};
     return end(engine::FinishReason::kFailed);
   }
-  const auto place =
-      std::min<std::size_t>(static_cast<std::size_t>(request.generated), request.ids.size() - 1);
-  engine::TokenEvent event{request.ids[place], -0.5F, {}, {}};
+  engine::TokenEvent event{draw(request), -0.5F, {}, {}};
   for (std::int64_t top = 0; top < request.submission.sampling.logprobs.value_or(0); ++top) {
     event.top_ids.push_back(static_cast<std::int32_t>(top + 1));
     event.top_logprobs.push_back(-1.0F - static_cast<float>(top));

@@ -28,8 +28,9 @@ class FakeEngine {
   void set_script(Script script);
   void set_step_time(std::chrono::microseconds time);  // default 0
   void hold(bool held);                                // no request advances
-  void fail_after(std::int64_t tokens);                // requests end with an error; negative: never
-  void refuse_with(Error error);                       // submissions fail
+  // Requests end with an error, as behind a fault of the device; negative: never.
+  void fail_after(std::int64_t tokens);
+  void refuse_with(Error error);  // submissions fail
 
   Result<engine::Ticket> submit(engine::Submission submission);
   [[nodiscard]] engine::EngineStats stats() const;
@@ -40,6 +41,7 @@ class FakeEngine {
  private:
   struct Request;
   void run();
+  static std::int32_t draw(Request& request);
   bool advance(Request& request);  // false: it has ended
 
   mutable std::mutex mutex_;
@@ -51,6 +53,7 @@ class FakeEngine {
   bool held_ = false;
   bool stopping_ = false;
   std::int64_t fail_after_ = -1;
+  bool failed_ = false;
   std::optional<Error> refusal_;
   std::int64_t cancelled_ = 0;
   std::int64_t steps_ = 0;

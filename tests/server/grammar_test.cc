@@ -3,14 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "chat/request_parser.h"
 #include "sampling/grammar_automaton.h"
-#include "server/grammar/answer_grammar.h"
+#include "tests/server/grammar_rig.h"
 #include "tests/support/real_tokenizer.h"
 
 namespace inkstone::test_support {
@@ -20,43 +20,6 @@ using nlohmann::json;
 using sampling::GrammarAutomaton;
 using server::AnswerGrammars;
 using testing::HasSubstr;
-
-AnswerGrammars& grammars() {
-  static AnswerGrammars all(mini_tokenizer(), mini_special_tokens());
-  return all;
-}
-
-Result<AnswerGrammars::Automaton> compile(AnswerGrammars& all, const json& members) {
-  json request = {{"messages", {{{"role", "user"}, {"content", "x"}}}}};
-  request.update(members);
-  const chat::JsonValue body = *chat::parse_json(request.dump(), "request");
-  const Result<chat::ChatRequest> parsed = chat::parse_chat_request(chat::Field(&body, ""));
-  EXPECT_TRUE(parsed) << request;
-  return all.find(*parsed, chat::Field(&body, ""));
-}
-
-json with_schema(const json& schema) {
-  return {
-      {"response_format", {{"type", "json_schema"}, {"json_schema", {{"name", "x"}, {"schema", schema}}}}}};
-}
-
-bool allowed(std::span<const std::uint32_t> mask, std::int32_t id) {
-  return (mask[static_cast<std::size_t>(id / 32)] >> (id % 32) & 1U) == 0;
-}
-
-// Whether the ids are a whole answer of the form: each allowed where it stands.
-bool accepts(const AnswerGrammars::Automaton& form, const std::string& text) {
-  sampling::GrammarConstraint constraint(form);
-  for (const std::int32_t id : mini_tokenizer().encode_with_specials(text)) {
-    if (!allowed(constraint.mask_after({}), id)) return false;
-    constraint.accept(id);
-  }
-  return true;
-}
-
-std::string answer(const std::string& value) {
-  return "<|content_text|>" + value + "<|end_message|><|content_model_end_sampling|>";
-}
 
 struct SchemaCase {
   json schema;
@@ -131,6 +94,40 @@ std::string call(const std::string& name, const std::string& args) {
          "}<|end_message|>";
 }
 
+// A call with values nested as deeply as `number` has digits: each binary digit opens an array or an object.
+std::string nested_call(unsigned number) {
+  std::string open;
+  std::string close;
+  for (; number > 1; number /= 2) {
+    open += number % 2 == 0 ? "[" : R"({"k":)";
+    close.insert(0, number % 2 == 0 ? "]" : "}");
+  }
+  return call("now", R"({"a":)" + open + "1" + close + "}") + "<|content_model_end_sampling|>";
+}
+
+TEST(AnswerGrammar, WhatIsMadeAheadLeavesRoomForAnswers) {
+  const auto form = compile(grammars(), {{"tools", tools()}, {"tool_choice", "required"}});
+  ASSERT_TRUE(form);
+  (*form)->prepare(std::chrono::minutes(10));  // as on a machine without limits of speed
+  EXPECT_FALSE((*form)->is_worn());
+  EXPECT_LT((*form)->num_states(), GrammarAutomaton::kMaxStates / 4);
+  EXPECT_TRUE(accepts(*form, nested_call(0x5A5A5A)));
+}
+
+TEST(AnswerGrammar, AWornFormIsMadeAnewForTheNextAnswer) {
+  const json members = {{"tools", tools()}, {"tool_choice", "required"}, {"parallel_tool_calls", false}};
+  const auto first = compile(grammars(), members);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(*compile(grammars(), members), *first);
+  unsigned number = 1U << 12U;
+  while (!(*first)->is_worn()) ASSERT_TRUE(accepts(*first, nested_call(++number)));
+  const auto next = compile(grammars(), members);
+  ASSERT_TRUE(next);
+  EXPECT_NE(*next, *first);
+  EXPECT_TRUE(accepts(*next, nested_call(number)));
+  EXPECT_TRUE(accepts(*first, nested_call(number))) << "answers that go on keep theirs";
+}
+
 TEST(AnswerGrammar, ForcesCalls) {
   const std::string end = "<|content_model_end_sampling|>";
   const std::string weather = call("get_weather", R"({"city":"SF"})");
@@ -158,11 +155,11 @@ TEST(AnswerGrammar, ForcesCalls) {
 
 TEST(AnswerGrammar, RefusesWhatItCannotGuaranteeByName) {
   for (const auto& [schema, where] : std::vector<std::pair<json, std::string>>{
-           {{{"type", "string"}, {"pattern", "a"}}, "response_format.json_schema.schema.pattern"},
-           {{{"type", "object"}, {"properties", {{"x", {{"type", "string"}, {"format", "date"}}}}}},
+           {{{"type", "string"}, {"pattern", "(?=a)"}}, "response_format.json_schema.schema.pattern"},
+           {{{"type", "object"}, {"properties", {{"x", {{"type", "string"}, {"format", "iri"}}}}}},
             "schema.properties.x.format"},
-           {{{"type", "number"}, {"minimum", 0}}, "schema.minimum"},
-           {{{"type", {"string", "null"}}, {"pattern", "a"}}, "schema.pattern"},
+           {{{"type", "number"}, {"multipleOf", 0.01}}, "schema.multipleOf"},
+           {{{"type", {"string", "null"}}, {"pattern", "("}}, "schema.pattern"},
            {{{"not", json::object()}}, "schema.not"},
            {{{"type", "wizard"}}, "schema.type"},
            {{{"$ref", "#/$defs/none"}}, "schema.$ref"},

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <future>
+#include <regex>
 #include <string>
 
 #include "tests/server/server_rig.h"
@@ -189,6 +191,43 @@ TEST(HttpServer, FinishesAnswersWhenItIsToldToStop) {
   EXPECT_TRUE(waiting.closed_within(10s));
 }
 
+TEST(HttpServer, SaysThatItIsEndingWhileAnswersAreInProgress) {
+  ServerRig rig;
+  rig.engine().hold(true);
+  HttpClient waiting(rig.port());
+  ASSERT_TRUE(waiting.send(post_text("/v1/chat/completions", chat_body().dump())));
+  ASSERT_TRUE(eventually([&] { return rig.engine().stats().waiting == 1; }));
+  rig.server().drain();
+  const HttpReply ready = rig.get("/ready");
+  EXPECT_EQ(ready.status, 503);
+  EXPECT_EQ(ready.json()["error"]["code"], "shutting_down");
+  EXPECT_EQ(ready.headers.at("connection"), "close");
+  EXPECT_EQ(rig.get("/health").status, 200) << "ending is no illness";
+  EXPECT_THAT(rig.get("/metrics").body, HasSubstr("inkstone_requests_waiting 1"));
+  const HttpReply refused = rig.post("/v1/chat/completions", chat_body());
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_EQ(refused.headers.at("retry-after"), "1");
+  HttpClient silent(rig.port());  // does not hold the end up
+  rig.engine().hold(false);
+  EXPECT_EQ(waiting.read().status, 200);
+  EXPECT_TRUE(silent.closed_within(10s));
+}
+
+TEST(HttpServer, IsIllBehindAFaultOfTheDevice) {
+  ServerRig rig;
+  EXPECT_EQ(rig.get("/health").status, 200);
+  EXPECT_EQ(rig.get("/ready").status, 200);
+  EXPECT_THAT(rig.get("/metrics").body, HasSubstr("inkstone_engine_failed 0"));
+  rig.engine().fail_after(1);
+  EXPECT_EQ(rig.post("/v1/chat/completions", chat_body()).status, 500);
+  for (const char* path : {"/health", "/ready"}) {
+    const HttpReply reply = rig.get(path);
+    EXPECT_EQ(reply.status, 503) << path;
+    EXPECT_EQ(reply.json()["error"]["code"], "engine_failed") << path;
+  }
+  EXPECT_THAT(rig.get("/metrics").body, HasSubstr("inkstone_engine_failed 1"));
+}
+
 TEST(HttpServer, DisconnectsWhatDoesNotEndInTimeWhenItIsToldToStop) {
   auto rig = std::make_unique<ServerRig>(with_limits({.drain = 200ms}));
   rig->engine().set_script([](const auto&) { return ServerRig::ids("<|content_text|> on"); });
@@ -283,6 +322,27 @@ TEST(Metrics, CountRequestsTokensAndWhatIsInProgress) {
   text = rig.get("/metrics").body;
   EXPECT_THAT(text, HasSubstr("inkstone_requests_running 0"));
   EXPECT_THAT(text, HasSubstr("inkstone_requests_waiting 0"));
+}
+
+// Names in the expressions of the dashboard that the server does not give show nothing, silently.
+TEST(Metrics, TheDashboardAsksForNothingElse) {
+  ServerRig rig;
+  ASSERT_EQ(rig.post("/v1/chat/completions", chat_body()).status, 200);
+  const std::string text = rig.get("/metrics").body;
+  std::ifstream file(INKSTONE_SOURCE_DIR "/examples/grafana/inkstone.json");
+  const nlohmann::json dashboard = nlohmann::json::parse(file);
+  const std::regex name("inkstone_[a-z_]+");
+  int found = 0;
+  for (const nlohmann::json& panel : dashboard["panels"]) {
+    for (const nlohmann::json& target : panel.value("targets", nlohmann::json::array())) {
+      const std::string expression = target["expr"];
+      for (std::sregex_iterator at(expression.begin(), expression.end(), name), end; at != end; ++at) {
+        ++found;
+        EXPECT_THAT(text, testing::ContainsRegex("\n" + at->str() + "[ {]")) << expression;
+      }
+    }
+  }
+  EXPECT_GT(found, 10);
 }
 
 }  // namespace

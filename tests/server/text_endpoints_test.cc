@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/server/server_rig.h"
+#include "tests/support/real_tokenizer.h"
 
 namespace inkstone::test_support {
 namespace {
@@ -74,6 +75,89 @@ TEST(Completions, ReportLogprobsInParallelArrays) {
   EXPECT_EQ(logprobs["tokens"].size(), count);
   EXPECT_EQ(logprobs["token_logprobs"].size(), count);
   EXPECT_EQ(logprobs["top_logprobs"].size(), count);
+}
+
+TEST(Completions, OffsetsCountTheCharactersBeforeAToken) {
+  ServerRig rig;
+  rig.answer_with("\xC3\xA9t\xC3\xA9 is here<|content_model_end_sampling|>");
+  for (const bool echo : {false, true}) {
+    const json body = {{"prompt", "Was it"}, {"logprobs", 0}, {"echo", echo}};
+    const json choice = rig.post("/v1/completions", body).json()["choices"][0];
+    const json& offsets = choice["logprobs"]["text_offset"];
+    EXPECT_EQ(offsets[0], 0);
+    // Before the end that has no text stand all characters; halves of a character stand where it begins.
+    EXPECT_EQ(offsets.back(), echo ? 17 : 11);
+    for (std::size_t idx = 1; idx < offsets.size(); ++idx) EXPECT_LE(offsets[idx - 1], offsets[idx]);
+  }
+}
+
+TEST(Completions, ScoreThePromptThatTheyEcho) {
+  ServerRig rig;
+  const std::vector<std::int32_t> prompt = ServerRig::ids("<|message_user|>one two<|end_message|> three");
+  const std::vector<std::int32_t> answer = ServerRig::ids(" four<|content_model_end_sampling|>");
+  rig.engine().set_script([&](const auto&) { return answer; });
+  json body = {{"prompt", prompt}, {"echo", true}, {"logprobs", 2}};
+  const json whole = rig.post("/v1/completions", body).json();
+  const json& choice = whole["choices"][0];
+  EXPECT_EQ(choice["text"], "<|message_user|>one two<|end_message|> three four");
+  EXPECT_EQ(choice["finish_reason"], "stop");
+  const json& logprobs = choice["logprobs"];
+  ASSERT_EQ(logprobs["tokens"].size(), prompt.size() + answer.size());
+  EXPECT_TRUE(logprobs["token_logprobs"][0].is_null());
+  EXPECT_TRUE(logprobs["top_logprobs"][0].is_null());
+  for (std::size_t idx = 1; idx < prompt.size(); ++idx)
+    EXPECT_EQ(logprobs["token_logprobs"][idx], -0.5) << idx;
+  EXPECT_EQ(logprobs["tokens"][1], "one") << "the prompt's own, whatever the model would say";
+  EXPECT_EQ(whole["usage"]["prompt_tokens"], prompt.size());
+  EXPECT_EQ(whole["usage"]["completion_tokens"], answer.size());
+
+  body["stream"] = true;
+  json streamed = {{"tokens", json::array()}, {"text_offset", json::array()}};
+  std::string text;
+  for (const std::string& event : rig.post("/v1/completions", body).events()) {
+    if (event == "[DONE]") break;
+    const json part = json::parse(event)["choices"][0];
+    text += part["text"];
+    if (part["logprobs"].is_null()) continue;
+    for (const char* key : {"tokens", "text_offset"})
+      for (const json& entry : part["logprobs"][key]) streamed[key].push_back(entry);
+  }
+  EXPECT_EQ(text, choice["text"]);
+  EXPECT_EQ(streamed["tokens"], logprobs["tokens"]);
+  EXPECT_EQ(streamed["text_offset"], logprobs["text_offset"]);
+}
+
+TEST(Completions, ScoreAPromptAndNothingElse) {
+  ServerRig rig;
+  rig.answer_with(" more");
+  for (const char* prompt : {"one two three", "a"}) {
+    const json body = {{"prompt", prompt}, {"echo", true}, {"logprobs", 0}, {"max_tokens", 0}};
+    const json reply = rig.post("/v1/completions", body).json();
+    EXPECT_EQ(reply["choices"][0]["text"], prompt);
+    EXPECT_EQ(reply["choices"][0]["finish_reason"], "length");
+    EXPECT_EQ(reply["choices"][0]["logprobs"]["tokens"].size(), ServerRig::ids(prompt).size());
+    EXPECT_EQ(reply["usage"]["completion_tokens"], 0);
+  }
+  const json echo =
+      rig.post("/v1/completions", json{{"prompt", "a"}, {"echo", true}, {"max_tokens", 0}}).json();
+  EXPECT_EQ(echo["choices"][0]["text"], "a");
+  EXPECT_EQ(echo["usage"]["completion_tokens"], 0);
+}
+
+TEST(Completions, RefuseWhatWouldCountAScoredPromptAsTheAnswer) {
+  ServerRig rig;
+  for (const auto& [members, param] :
+       std::vector<std::pair<json, std::string>>{{{{"presence_penalty", 0.5}}, "presence_penalty"},
+                                                 {{{"frequency_penalty", 0.5}}, "frequency_penalty"},
+                                                 {{{"min_tokens", 1}}, "min_tokens"},
+                                                 {{{"prompt", {mini_special_tokens().image_slot}}}, "prompt"},
+                                                 {{{"prompt", std::vector<int>(4090, 5)}}, "prompt"}}) {
+    json body = {{"prompt", "x"}, {"echo", true}, {"logprobs", 1}};
+    body.update(members);
+    const HttpReply reply = rig.post("/v1/completions", body);
+    EXPECT_EQ(reply.status, 400) << param;
+    EXPECT_EQ(reply.json()["error"]["param"], param) << reply.body;
+  }
 }
 
 TEST(Completions, NameTheFieldThatIsWrong) {

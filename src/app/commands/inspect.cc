@@ -12,12 +12,14 @@
 #include "app/console.h"
 #include "cache/ids.h"
 #include "cache/memory_plan.h"
+#include "checkpoint/verify/against_reference.h"
 #include "model/state_spec.h"
 
 namespace inkstone::app {
 namespace {
 
 using checkpoint::AttentionShape;
+using checkpoint::BankDifference;
 using checkpoint::InspectedTensor;
 using checkpoint::Inspection;
 using checkpoint::ModelConfig;
@@ -206,10 +208,45 @@ std::string as_text(const InspectOptions& options, const Inspection& found, cons
   return text;
 }
 
+nlohmann::ordered_json differences_json(const std::vector<BankDifference>& differences) {
+  nlohmann::ordered_json banks = nlohmann::ordered_json::array();
+  for (const BankDifference& bank : differences)
+    banks.push_back({{"name", bank.name},
+                     {"weights", bank.weights},
+                     {"beyond_rounding", bank.beyond},
+                     {"relative_error", bank.relative_error}});
+  return {{"differences", std::move(banks)}};
+}
+
+std::string differences_text(const std::vector<BankDifference>& differences) {
+  std::string text;
+  for (const BankDifference& bank : differences)
+    text += fmt::format("{:<48} relative error {:.4f}, beyond rounding {} of {}\n", bank.name,
+                        bank.relative_error, bank.beyond, bank.weights);
+  return text;
+}
+
+// An error where some weight is farther from the reference than its code can be: scales in an order of their
+// own, halves exchanged, another model.
+Status compare(const InspectOptions& options) {
+  const auto ours = INK_TRY(checkpoint::Checkpoint::open(options.folder));
+  const auto reference = INK_TRY(checkpoint::Checkpoint::open(options.against));
+  const auto differences = INK_TRY(checkpoint::compare_with_reference(ours, reference));
+  INK_TRY(options.common.json ? print_json(differences_json(differences))
+                              : print(differences_text(differences)));
+  for (const BankDifference& bank : differences)
+    if (bank.beyond > 0)
+      return fail(ErrorKind::kCorrupt,
+                  fmt::format("{}: {} of {} weights are farther from {} than rounding takes them", bank.name,
+                              bank.beyond, bank.weights, options.against));
+  return {};
+}
+
 }  // namespace
 
 // A folder that would not load is described all the same, and is an error after that.
 Status inspect(const InspectOptions& options) {
+  if (!options.against.empty()) return compare(options);
   const Inspection found = INK_TRY(checkpoint::inspect(options.folder));
   const MemoryPlan plan = INK_TRY(plan_memory(options, found));
   INK_TRY(options.common.json ? print_json(as_json(options, found, plan))

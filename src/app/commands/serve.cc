@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -68,7 +69,14 @@ Result<server::ApiServerOptions> server_options(const ServeOptions& options) {
   settings.http.port = static_cast<std::uint16_t>(options.port);
   settings.access.api_keys = INK_TRY(read_keys(options.api_key_file));
   settings.access.allowed_origins = options.allowed_origins;
+  settings.http.limits.body_bytes = static_cast<std::size_t>(options.max_body_mib * kMebibyte);
+  settings.http.limits.header = std::chrono::seconds(options.header_seconds);
+  settings.http.limits.body = std::chrono::seconds(options.body_seconds);
+  settings.http.limits.send = std::chrono::seconds(options.send_seconds);
+  settings.http.limits.drain = std::chrono::seconds(options.drain_seconds);
   settings.limits.max_answers = options.max_queue;
+  settings.limits.max_messages = static_cast<std::size_t>(options.max_messages);
+  settings.limits.strict_fields = options.strict_fields;
   settings.version = INKSTONE_VERSION;
   return settings;
 }

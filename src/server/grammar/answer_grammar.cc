@@ -167,11 +167,12 @@ Result<AnswerGrammars::Automaton> AnswerGrammars::find(const ChatRequest& reques
                             json ? "response_format" : "tools", key.size(), kMaxSchemaBytes));
   {
     const std::scoped_lock lock(mutex_);
-    if (const auto known = automata_.find(key); known != automata_.end()) return known->second;
+    if (const auto known = automata_.find(key); known != automata_.end() && !known->second->is_worn())
+      return known->second;
   }
   Automaton automaton = INK_TRY(compile(request, body));
   const std::scoped_lock lock(mutex_);
-  if (automata_.emplace(key, automaton).second) order_.push_back(key);
+  if (automata_.insert_or_assign(key, automaton).second) order_.push_back(key);
   if (order_.size() > kMaxKept) {
     automata_.erase(order_.front());
     order_.pop_front();

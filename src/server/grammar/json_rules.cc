@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <string>
+#include "server/grammar/json_rules.h"
 
-#include "server/grammar/schema_grammar.h"
+#include <string_view>
+#include <utility>
 
 namespace inkstone::server {
 namespace {
@@ -143,40 +144,6 @@ void JsonRules::build_values() {
   grammar_.link(separator(value, ','), member);
   grammar_.link(grammar_.literal(brace, "}"), object_end);
   grammar_.link(grammar_.literal(value, "}"), object_end);
-}
-
-// Both bounds have the same number of digits.
-Node JsonRules::digits_between(Node from, std::string_view low, std::string_view high) {
-  if (low.empty()) return from;
-  const auto digit = [&](Node begin, char first, char last) {
-    return grammar_.byte(begin, static_cast<std::uint8_t>(first), static_cast<std::uint8_t>(last));
-  };
-  const auto rest = static_cast<std::size_t>(low.size() - 1);
-  if (low[0] == high[0]) return digits_between(digit(from, low[0], high[0]), low.substr(1), high.substr(1));
-  const std::string nines(rest, '9');
-  const std::string zeros(rest, '0');
-  Node end = grammar_.join(digits_between(digit(from, low[0], low[0]), low.substr(1), nines),
-                           digits_between(digit(from, high[0], high[0]), zeros, high.substr(1)));
-  if (high[0] - low[0] < 2) return end;
-  const Node between = digit(from, static_cast<char>(low[0] + 1), static_cast<char>(high[0] - 1));
-  return grammar_.join(end, digits(between, static_cast<int>(rest), static_cast<int>(rest)));
-}
-
-Node JsonRules::integer_between(Node from, std::int64_t low, std::int64_t high) {
-  const Node end = grammar_.add_node();
-  if (low < 0) {
-    const Node minus = grammar_.literal(from, "-");
-    grammar_.link(integer_between(minus, high < 0 ? -high : 1, -low), end);
-  }
-  std::int64_t at = low < 0 ? 0 : low;
-  while (at <= high) {
-    const std::string digits_of_low = std::to_string(at);
-    const std::string nines(digits_of_low.size(), '9');
-    const std::int64_t last = std::min(high, static_cast<std::int64_t>(std::stoll(nines)));
-    grammar_.link(digits_between(from, digits_of_low, std::to_string(last)), end);
-    at = last + 1;
-  }
-  return end;
 }
 
 }  // namespace inkstone::server

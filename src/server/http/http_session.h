@@ -38,6 +38,10 @@ class HttpSession final : public Exchange, public std::enable_shared_from_this<H
   void check_time(Clock::time_point now);
   // A connection between requests ends now, another one behind its response.
   void drain();
+  // A request is being taken in or answered: the end of the server waits for it.
+  [[nodiscard]] bool busy() const {
+    return phase_ == Phase::kBody || phase_ == Phase::kAnswering || phase_ == Phase::kClosing;
+  }
   // Ends the connection; a handler in progress learns that its client is gone.
   void disconnect();
 

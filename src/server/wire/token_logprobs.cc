@@ -59,6 +59,13 @@ void CompletionLogprobs::add(const text::Tokenizer& tokenizer, const engine::Tok
   tops.close_object();
 }
 
+void CompletionLogprobs::add_first(const text::Tokenizer& tokenizer, std::int32_t id) {
+  JsonWriter(tokens_).string(token_text(tokenizer, id));
+  JsonWriter(values_).null();
+  JsonWriter(offsets_).integer(0);
+  JsonWriter(tops_).null();
+}
+
 std::string CompletionLogprobs::take_json() {
   const std::string json =
       fmt::format(R"({{"tokens":[{}],"token_logprobs":[{}],"top_logprobs":[{}],"text_offset":[{}]}})",

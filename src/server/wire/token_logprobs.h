@@ -23,6 +23,8 @@ class CompletionLogprobs {
  public:
   // `offset`: code points of the answer's text before the token.
   void add(const text::Tokenizer& tokenizer, const engine::TokenEvent& event, std::int64_t offset);
+  // The first token of a prompt: nothing says how likely it was.
+  void add_first(const text::Tokenizer& tokenizer, std::int32_t id);
   [[nodiscard]] bool empty() const { return tokens_.empty(); }
   // What was added since the last call.
   std::string take_json();

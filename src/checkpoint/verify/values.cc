@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/values.h"
+#include "checkpoint/verify/values.h"
 
 #include <algorithm>
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// checkpoint/values.h - search of weights for values that no weight may have.
+// checkpoint/verify/values.h - search of weights for values that no weight may have.
 #pragma once
 
 #include <cstdint>
