@@ -92,8 +92,12 @@ Status check_nvfp4_activations(const LoadedModel& model) {
 }
 
 Result<std::unique_ptr<engine::Engine>> build_engine(const LoadedModel& model,
-                                                     const engine::EngineOptions& options) {
+                                                     const engine::EngineOptions& wanted) {
   const checkpoint::ModelConfig& config = model.config();
+  // A device takes a picture of the largest size at once.
+  constexpr std::int64_t kDeviceEncoderRows = 2048;
+  engine::EngineOptions options = wanted;
+  if (!model.backend->host_memory()) options.encoder_rows = kDeviceEncoderRows;
   const engine::DecoderParts parts{&config, &model.weights, model.backend.get()};
   std::unique_ptr<engine::ModelRunner> runner =
       INK_TRY(engine::DecoderRunner::create(parts, options, forbidden_ids(config, model.front)));

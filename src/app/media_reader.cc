@@ -3,26 +3,24 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
-#include <optional>
 #include <utility>
 
 #include "app/input.h"
-#include "media/preprocessor.h"
 #include "model/towers.h"
 
 namespace inkstone::app {
 namespace {
 
-// Rows that a tower takes at a time: bounds its memory, never its result.
-constexpr std::int64_t kTowerRows = 256;
+// A modality is on where the configuration and the weights have it.
+bool has_vision(const LoadedModel& model) { return model.config().vision && model.weights.vision; }
+bool has_audio(const LoadedModel& model) { return model.config().audio && model.weights.audio; }
 
 Result<media::ProcessorConfig> read_rules(const LoadedModel& model) {
   const checkpoint::ModelConfig& config = model.config();
   media::TowerInputs towers;
-  if (config.vision) towers.patch_size = config.vision->patch_size;
-  if (config.audio)
+  if (has_vision(model)) towers.patch_size = config.vision->patch_size;
+  if (has_audio(model))
     towers.audio = {config.audio->mel_bins, media::DmelGrid{config.audio->mel_levels, config.audio->dmel_min,
                                                             config.audio->dmel_max}};
   const std::string path = model.folder + "/processor_config.json";
@@ -32,92 +30,45 @@ Result<media::ProcessorConfig> read_rules(const LoadedModel& model) {
   return media::parse_processor_config(text, towers);
 }
 
-// The tower's rows for prepared media, copied back to the host as f32.
-template <class Tower>
-Result<std::vector<float>> run_tower(const Tower& tower, const TensorView& prepared, std::int64_t width,
-                                     ops::Backend& backend) {
-  const std::unique_ptr<ops::Stream> stream = backend.make_stream();
-  TensorView input(nullptr, prepared.type, prepared.shape);
-  TensorView output(nullptr, backend.activation_type(), {prepared.rows(), width});
-  const ops::Buffer input_memory = INK_TRY(backend.allocate(input.bytes()));
-  const ops::Buffer output_memory = INK_TRY(backend.allocate(output.bytes()));
-  const ops::Buffer scratch = INK_TRY(backend.allocate(tower.workspace_bytes()));
-  input.data = input_memory.get();
-  output.data = output_memory.get();
-  backend.upload(input.data, prepared.data, input.bytes(), *stream);
-  model::Workspace workspace(scratch.get(), tower.workspace_bytes());
-  tower.run(input, output, workspace, *stream);
-
-  std::vector<float> vectors(static_cast<std::size_t>(output.shape.num_elements()));
-  std::vector<BFloat16> halves(output.type == ScalarType::kBF16 ? vectors.size() : 0);
-  void* host = halves.empty() ? static_cast<void*>(vectors.data()) : halves.data();
-  backend.download(host, output.data, output.bytes(), *stream);
-  stream->wait();
-  std::transform(halves.begin(), halves.end(), vectors.begin(), [](BFloat16 half) { return to_float(half); });
-  return vectors;
+engine::PreparedMedia prepared_of(const media::MediaItem& item) {
+  engine::PreparedMedia prepared;
+  prepared.kind =
+      item.kind == media::ItemKind::kImage ? engine::MediaKind::kImage : engine::MediaKind::kAudio;
+  prepared.rows = item.tensor;
+  prepared.memory = item.memory;
+  return prepared;
 }
 
 }  // namespace
 
-struct MediaReader::Parts {
-  const LoadedModel& model;
-  std::optional<model::VisionTower> vision;
-  std::optional<model::AudioTower> audio;
-  std::optional<media::Preprocessor> prepare;
-  ThreadPool pool{0};
-
-  Status create_towers() {
-    const checkpoint::ModelConfig& config = model.config();
-    ops::Backend& backend = *model.backend;
-    if (config.vision && model.weights.vision)
-      vision =
-          INK_TRY(model::VisionTower::create(*config.vision, *model.weights.vision, backend, kTowerRows));
-    if (config.audio && model.weights.audio)
-      audio = INK_TRY(model::AudioTower::create(*config.audio, *model.weights.audio, backend, kTowerRows));
-    return {};
-  }
-
-  Result<media::MediaItem> prepare_file(const std::string& contents, chat::MediaKind kind) {
-    const auto bytes = std::as_bytes(std::span(contents));
-    return kind == chat::MediaKind::kImage ? prepare->image(bytes, pool) : prepare->audio(bytes, pool);
-  }
-
-  Result<ReadMedium> embed(const media::MediaItem& item, chat::MediaKind kind) {
-    const std::int64_t width = model.config().width;
-    std::vector<float> vectors =
-        INK_TRY(kind == chat::MediaKind::kImage ? run_tower(*vision, item.tensor, width, *model.backend)
-                                                : run_tower(*audio, item.tensor, width, *model.backend));
-    ReadMedium medium;
-    medium.kind = kind;
-    medium.slots = {item.num_slots, item.content_hash};
-    medium.vectors = std::make_shared<const std::vector<float>>(std::move(vectors));
-    return medium;
-  }
-};
-
-MediaReader::MediaReader(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
-MediaReader::MediaReader(MediaReader&&) noexcept = default;
-MediaReader::~MediaReader() = default;
-
-Result<MediaReader> MediaReader::create(const LoadedModel& model) {
-  auto parts = std::unique_ptr<Parts>(new Parts{model, {}, {}, {}});
-  INK_TRY(parts->create_towers());
-  media::PreprocessorOptions options;
+Result<MediaReader> MediaReader::create(const LoadedModel& model, media::PreprocessorOptions options) {
   options.layout.type = model.backend->activation_type();
-  if (parts->vision) options.layout.sides = parts->vision->patch_sides();
-  parts->prepare.emplace(INK_TRY(read_rules(model)), options);
-  return MediaReader(std::move(parts));
+  if (has_vision(model))
+    options.layout.sides = INK_TRY(model::patch_sides(*model.config().vision, *model.weights.vision));
+  return MediaReader(media::Preprocessor(INK_TRY(read_rules(model)), std::move(options)));
 }
 
-Result<ReadMedium> MediaReader::read(const std::string& path, chat::MediaKind kind, const std::string& what) {
-  const bool taken = kind == chat::MediaKind::kImage ? parts_->vision.has_value() : parts_->audio.has_value();
-  if (!taken)
-    return fail(ErrorKind::kUnsupported,
-                fmt::format("{}: the checkpoint {} has no tower for it", what, parts_->model.folder));
+Result<ReadMedium> MediaReader::prepare(std::span<const std::byte> encoded, chat::MediaKind kind,
+                                        const std::optional<media::RescaleRule>& rescale,
+                                        ThreadPool& pool) const {
+  const bool image = kind == chat::MediaKind::kImage;
+  const media::MediaItem item = INK_TRY(image && rescale ? prepare_.image(encoded, *rescale, pool)
+                                        : image          ? prepare_.image(encoded, pool)
+                                                         : prepare_.audio(encoded, pool));
+  return ReadMedium{{item.num_slots, item.content_hash}, prepared_of(item)};
+}
+
+Result<ReadMedium> MediaReader::read(const std::string& path, chat::MediaKind kind, const std::string& what,
+                                     ThreadPool& pool) const {
   const std::string contents = INK_TRY(read_file(path, what));
-  const Result<media::MediaItem> item = parts_->prepare_file(contents, kind);
-  if (!item) return fail(item.error().kind, fmt::format("{} {}: {}", what, path, item.error().message));
-  return parts_->embed(*item, kind);
+  Result<ReadMedium> medium = prepare(std::as_bytes(std::span(contents)), kind, {}, pool);
+  if (!medium) medium.error().message = fmt::format("{} {}: {}", what, path, medium.error().message);
+  return medium;
+}
+
+std::optional<media::RescaleRule> MediaReader::rescale_rule() const {
+  if (!prepare_.takes_images()) return std::nullopt;
+  return prepare_.config().image->rescale;
 }
 
 std::vector<engine::MediaItem> media_items(const chat::EncodedPrompt& prompt,
@@ -128,7 +79,7 @@ std::vector<engine::MediaItem> media_items(const chat::EncodedPrompt& prompt,
     item.begin = span.first_slot;
     item.rows = span.num_slots;
     item.content = {span.content_hash[0], span.content_hash[1]};
-    item.vectors = media[span.media_idx].vectors;
+    item.prepared = media[span.media_idx].prepared;
   }
   return items;
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// app/media_reader.h - files with pictures and sounds to what the prompt and the engine need: slots, and the
-// towers' vectors for them.
+// app/media_reader.h - encoded pictures and sounds to what the prompt and the engine need: slots, and the
+// rows that the towers read.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,32 +13,37 @@
 #include "base/result.h"
 #include "chat/prompt_encoder.h"
 #include "engine/submission.h"
+#include "media/preprocessor.h"
 
 namespace inkstone::app {
 
 struct ReadMedium {
-  chat::MediaKind kind = chat::MediaKind::kImage;
   chat::MediaSlots slots;
-  std::shared_ptr<const std::vector<float>> vectors;  // [slots, M], after the tower's norm
+  engine::PreparedMedia prepared;
 };
 
-// Runs the towers on the model's backend, in the calling thread: only while no engine computes on it. The
-// model outlives the reader.
+// Thread-safe, except that a pool serves one call at a time. The model outlives the reader.
 class MediaReader {
  public:
-  // Reads processor_config.json where the folder has one.
-  static Result<MediaReader> create(const LoadedModel& model);
-  MediaReader(MediaReader&&) noexcept;
-  MediaReader& operator=(MediaReader&&) = delete;
-  ~MediaReader();
+  // Reads processor_config.json where the folder has one. `options`: all but the layout, which the model
+  // decides.
+  static Result<MediaReader> create(const LoadedModel& model, media::PreprocessorOptions options = {});
 
-  // Errors name `what` and the path: unreadable, damaged, too large, or nothing that this model takes.
-  Result<ReadMedium> read(const std::string& path, chat::MediaKind kind, const std::string& what);
+  // Errors say what is wrong with the bytes: damaged, too large, or nothing that this model takes.
+  // `rescale`: of pictures, instead of the checkpoint's rule.
+  Result<ReadMedium> prepare(std::span<const std::byte> encoded, chat::MediaKind kind,
+                             const std::optional<media::RescaleRule>& rescale, ThreadPool& pool) const;
+  // Errors name `what` and the path: unreadable, or as above.
+  Result<ReadMedium> read(const std::string& path, chat::MediaKind kind, const std::string& what,
+                          ThreadPool& pool) const;
+
+  // The checkpoint's rule; none where it takes no pictures.
+  [[nodiscard]] std::optional<media::RescaleRule> rescale_rule() const;
 
  private:
-  struct Parts;
-  explicit MediaReader(std::unique_ptr<Parts> parts);
-  std::unique_ptr<Parts> parts_;
+  explicit MediaReader(media::Preprocessor prepare) : prepare_(std::move(prepare)) {}
+
+  media::Preprocessor prepare_;
 };
 
 // The media of a prompt as the engine takes them. `media` in the order of the prompt's spans.

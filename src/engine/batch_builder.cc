@@ -121,7 +121,7 @@ void BatchBuilder::add_heads(const RowSource& source, std::int32_t sequence, Ste
                                        .begin = source.head_begin,
                                        .end = source.first_position + source.rows,
                                        .depths = source.head_depths,
-                                       .media = source.media_spans},
+                                       .media = source.media},
                              .own_begin = source.first_position,
                              .trunk_row = batch.row_begin[at(sequence)],
                              .tokens = source.tokens});
@@ -156,11 +156,12 @@ void BatchBuilder::add_rows(const RowSource& source, std::int32_t sequence, Step
 
 void BatchBuilder::add_media(const RowSource& source, std::int32_t first_row, StepBatch& batch) {
   const std::int64_t end = source.first_position + source.rows;
-  for (const MediaItem& item : source.media) {
-    const auto width = static_cast<std::int64_t>(item.vectors->size()) / item.rows;
-    const std::int64_t from = std::max(item.begin, source.first_position);
-    for (std::int64_t p = from; p < std::min(item.begin + item.rows, end); ++p) {
-      const float* vector = item.vectors->data() + (p - item.begin) * width;
+  for (const speculative::MediaSpan& span : source.media) {
+    const std::int64_t from = std::max(span.begin, source.first_position);
+    const std::int64_t to = std::min(span.begin + span.rows, end);
+    INK_CHECK(from >= to || span.vectors != nullptr, "media are encoded before their rows are computed");
+    for (std::int64_t p = from; p < to; ++p) {
+      const float* vector = span.vectors + (p - span.begin) * span.width;
       batch.media.push_back({narrow(first_row + p - source.first_position), vector});
     }
   }

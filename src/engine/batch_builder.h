@@ -8,7 +8,6 @@
 
 #include "cache/ids.h"
 #include "engine/model_runner.h"
-#include "engine/submission.h"
 #include "scheduler/step_plan.h"
 
 namespace inkstone::engine {
@@ -24,14 +23,13 @@ struct RowSource {
   std::span<const std::int32_t> tokens;  // known to the host
   std::span<const std::int32_t>
       drafts;  // to be verified behind them; later positions are taken from the device
-  std::span<const MediaItem> media;
   cache::SlotId slot;
   std::span<const cache::PageId> pages;
   const sampling::SequenceRules* rules = nullptr;
   sampling::TokenConstraint* constraint = nullptr;
   std::int64_t head_begin = 0;  // of a prompt: the heads run from here to the end of its rows
   std::int64_t head_depths = 0;
-  std::span<const speculative::MediaSpan> media_spans;
+  std::span<const speculative::MediaSpan> media;
 };
 
 // Keeps decoding sequences at the same place of the batch from step to step, so that only new pages of a

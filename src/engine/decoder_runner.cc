@@ -63,6 +63,8 @@ Status DecoderRunner::allocate(const sampling::TokenMask& forbidden) {
       make_tensor(ScalarType::kI32, {options_.max_sequences, cache::pages_for(options_.max_context_tokens)}));
   last_drawn_ = INK_TRY(make_tensor(ScalarType::kI32, {limits.slots, 1}));
   fed_ = INK_TRY(make_tensor(ScalarType::kI32, {draws, 1}));
+  towers_ = INK_TRY(TowerRunner::create({parts_.config, parts_.weights, parts_.backend},
+                                        options_.encoder_rows, options_.record_steps));
   if (parts_.config->vision || parts_.config->audio)
     media_vectors_ = INK_TRY(make_tensor(ScalarType::kF32, {options_.token_budget, parts_.config->width}));
   workspace_ =
@@ -94,6 +96,11 @@ Status DecoderRunner::make_heads(const sampling::TokenMask& forbidden) {
   heads_ = std::make_unique<speculative::HeadDrafter>(
       std::move(pass), model::CacheView{storage_->rows(), storage_->ring_rows(), page_table_, {}}, depths,
       *stream_);
+  return {};
+}
+
+Status DecoderRunner::encode(MediaKind kind, const TensorView& rows, std::span<float> vectors) {
+  towers_->encode(kind, rows, vectors, *stream_);
   return {};
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "engine/encoder/tower_runner.h"
 #include "engine/engine_options.h"
 #include "engine/model_runner.h"
 #include "engine/state_storage.h"
@@ -38,6 +39,9 @@ class DecoderRunner final : public ModelRunner {
   [[nodiscard]] std::int64_t steps_ahead() const override { return options_.draft_rows > 0 ? 0 : 1; }
   [[nodiscard]] speculative::Drafter* drafter() override { return heads_.get(); }
   [[nodiscard]] const StateStorage& storage() const { return *storage_; }
+  [[nodiscard]] bool takes(const PreparedMedia& media) const override { return towers_->takes(media); }
+  [[nodiscard]] std::int64_t media_width() const override { return parts_.config->width; }
+  Status encode(MediaKind kind, const TensorView& rows, std::span<float> vectors) override;
   Status copy_state(std::span<const cache::RowCopy> copies) override;
   Status submit(const StepBatch& batch) override;
   Status collect(std::vector<sampling::SampledToken>& drawn) override;
@@ -87,6 +91,7 @@ class DecoderRunner final : public ModelRunner {
   std::unique_ptr<ops::Stream> stream_;
   std::unique_ptr<StateStorage> storage_;
   std::unique_ptr<speculative::HeadDrafter> heads_;
+  std::unique_ptr<TowerRunner> towers_;
   std::vector<speculative::Drafts> no_drafts_;
   std::vector<ops::Buffer> buffers_;
   TensorView inputs_;         // [n] i32

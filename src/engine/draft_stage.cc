@@ -107,7 +107,7 @@ void DraftStage::add(Request& request, std::int32_t table_row, cache::SlotId slo
                               .begin = speculative::first_row_to_run(own.head_rows, end, own.depths),
                               .end = end,
                               .depths = own.depths,
-                              .media = own.media,
+                              .media = request.media,
                               .rules = &request.rules}});
 }
 

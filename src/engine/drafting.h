@@ -20,7 +20,6 @@ struct Drafting {
   std::int64_t trial_rounds = 0;  // left, in which it drafts with all depths whatever pays
   speculative::AcceptanceEstimate acceptance;
   Speculation counts;
-  std::vector<speculative::MediaSpan> media;
 };
 
 }  // namespace inkstone::engine

@@ -77,9 +77,13 @@ Result<std::int64_t> Engine::check(const Submission& submission) const {
   }
   for (const MediaItem& item : submission.media) {
     const auto prompt_tokens = static_cast<std::int64_t>(submission.prompt.size());
-    if (item.begin < 0 || item.rows < 1 || item.begin + item.rows > prompt_tokens || item.vectors == nullptr)
+    if (item.begin < 0 || item.rows < 1 || item.begin + item.rows > prompt_tokens)
       return invalid(fmt::format("a media item of {} rows at {} does not lie in the {} tokens of the prompt",
                                  item.rows, item.begin, prompt_tokens));
+    const PreparedMedia& prepared = item.prepared;
+    if (item.vectors == nullptr && (prepared.rows.rows() != item.rows || !runner_->takes(prepared)))
+      return invalid(
+          fmt::format("the media item at {} is nothing that this model's towers take", item.begin));
   }
   INK_TRY(sampling::validate(submission.sampling, limits_.valid_vocabulary));
   const std::int64_t max_tokens = submission.sampling.max_tokens.value_or(-1);

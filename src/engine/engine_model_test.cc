@@ -5,6 +5,7 @@
 #include <random>
 
 #include "tests/support/mini_engine.h"
+#include "tests/support/recording_backend.h"
 
 namespace inkstone::engine {
 namespace {
@@ -42,28 +43,6 @@ TEST(EngineModel, AnswersAsAForwardPassOverEverythingDoes) {
     EXPECT_EQ(answers[i].outcome.reason, FinishReason::kLength);
   }
 }
-
-// Records steps as a device does: what is called while recording runs at every replay.
-class RecordingBackend final : public reference::ReferenceBackend {
- public:
-  using ReferenceBackend::ReferenceBackend;
-  [[nodiscard]] bool captures() const override { return true; }
-  std::unique_ptr<ops::Graph> capture(ops::Stream&, const std::function<void()>& operations) override {
-    return std::make_unique<Replay>(operations, replays);
-  }
-  int replays = 0;
-
- private:
-  struct Replay final : ops::Graph {
-    Replay(std::function<void()> run, int& count) : operations(std::move(run)), replays(count) {}
-    void replay(ops::Stream&) override {
-      ++replays;
-      operations();
-    }
-    std::function<void()> operations;
-    int& replays;
-  };
-};
 
 // --- the numeric contract (`architecture.md` 1.2), bitwise on the reference backend: ids and
 // log-probabilities ---
@@ -260,8 +239,8 @@ TEST(EngineConversation, TwentyTurnsWithReuseAreTwentyTurnsWithout) {
 // Seven sequences take the recording of eight rows.
 TEST_F(NumericContract, RecordedStepsDoNotMatter) {
   const std::vector<Answer> expected = alone(cold());
-  auto backend = std::make_unique<RecordingBackend>(0);
-  const RecordingBackend& recording = *backend;
+  auto backend = std::make_unique<testing::RecordingBackend>(0);
+  const testing::RecordingBackend& recording = *backend;
   mini.backend = std::move(backend);
   for (const std::int64_t drafts : {0, 2}) {
     EngineOptions options = cold();

@@ -32,6 +32,8 @@ struct EngineOptions {
   std::int64_t max_chunk_tokens = 2048;                     // of one prompt in one step
   std::int64_t answer_reserve_tokens = 256;
   std::int64_t checkpoint_interval_tokens = 8192;  // of long prompts
+  std::int64_t encoder_rows = 256;  // of pictures and sounds that towers compute between two steps
+  std::int64_t encoder_cache_bytes = std::int64_t{256} << 20;  // of vectors that no request holds any more
   std::int64_t draft_rows = 0;  // drafts of a sequence per step, at most; 0: plain decoding
   DrafterKind drafter = DrafterKind::kHeads;
   bool adaptive_depth = false;                         // as many drafts as pay, at most draft_rows

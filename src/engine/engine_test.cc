@@ -121,7 +121,7 @@ TEST(Engine, RefusesWhatCanNeverRun) {
   EXPECT_NE(refusal(wrong), "");
   EXPECT_NE(refusal(ask(500, 13)).find("513"), std::string::npos);
   Submission pictured = ask(10, 5);
-  pictured.media.push_back({8, 3, {}, std::make_shared<const std::vector<float>>(3)});
+  pictured.media.push_back({.begin = 8, .rows = 3, .vectors = std::make_shared<const std::vector<float>>(3)});
   EXPECT_NE(refusal(pictured).find("3 rows at 8"), std::string::npos);
   Submission cold = ask(10, 5);
   cold.sampling.temperature = -1;
@@ -231,11 +231,10 @@ TEST(BatchBuilder, KeepsTheLanesOfThoseThatStay) {
                      .samples = true,
                      .tokens = tokens,
                      .drafts = {},
-                     .media = {},
                      .slot = cache::SlotId{request},
                      .pages = pages,
                      .rules = nullptr,
-                     .media_spans = {}};
+                     .media = {}};
   };
   const std::vector<RowSource> four = {source(0), source(1), source(2), source(3)};
   builder.build(four, batch, order);
@@ -266,11 +265,10 @@ TEST(BatchBuilder, DecodesLieBeforePromptsAndDrawWithEachDraft) {
                          .samples = true,
                          .tokens = known,
                          .drafts = {},
-                         .media = {},
                          .slot = cache::SlotId{5},
                          .pages = pages,
                          .rules = nullptr,
-                         .media_spans = {}};
+                         .media = {}};
   const RowSource verify{.request = 1,
                          .admission = 2,
                          .first_position = 3,
@@ -279,11 +277,10 @@ TEST(BatchBuilder, DecodesLieBeforePromptsAndDrawWithEachDraft) {
                          .samples = true,
                          .tokens = known,
                          .drafts = drafts,
-                         .media = {},
                          .slot = cache::SlotId{6},
                          .pages = pages,
                          .rules = nullptr,
-                         .media_spans = {}};
+                         .media = {}};
   builder.build(std::vector<RowSource>{prompt, verify}, batch, order);
   EXPECT_EQ(batch.step_rows, 3);
   EXPECT_EQ(batch.ids, (std::vector<std::int32_t>{4, 8, 9, 2, 3, 4}));

@@ -7,8 +7,10 @@
 #include <span>
 #include <vector>
 
+#include "base/check.h"
 #include "base/result.h"
 #include "cache/row_copy.h"
+#include "engine/submission.h"
 #include "model/state_spec.h"
 #include "sampling/sampler.h"
 #include "speculative/head_pass.h"
@@ -66,6 +68,14 @@ class ModelRunner {
   // Where drafts come from that need the model; null: the runner has none. With drafts steps_ahead() is 0,
   // since the host must know them before the step that verifies them.
   [[nodiscard]] virtual speculative::Drafter* drafter() { return nullptr; }
+  // Whether there is a tower for it.
+  [[nodiscard]] virtual bool takes(const PreparedMedia& /*media*/) const { return false; }
+  [[nodiscard]] virtual std::int64_t media_width() const { return 0; }  // M
+  // Runs a tower over rows of a medium that it takes, at most EngineOptions::encoder_rows, and waits for it.
+  // `vectors`: [rows, M].
+  virtual Status encode(MediaKind /*kind*/, const TensorView& /*rows*/, std::span<float> /*vectors*/) {
+    INK_CHECK(false, "this runner has no towers");
+  }
   // Takes effect after all steps enqueued before and before all enqueued later.
   virtual Status copy_state(std::span<const cache::RowCopy> copies) = 0;
   // Enqueues a step. `batch` stays as it is until the step has been collected.

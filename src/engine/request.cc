@@ -16,8 +16,13 @@ Request::Request(Submission submitted, std::shared_ptr<RequestChannel> ticket, s
       most_tokens(most) {
   tokens.reserve(static_cast<std::size_t>(most));
   tokens = submission.prompt;
-  for (const MediaItem& item : submission.media)
-    drafting.media.push_back({item.begin, item.rows, item.vectors->data()});
+  for (const MediaItem& item : submission.media) media.push_back(span_of(item));
+}
+
+speculative::MediaSpan Request::span_of(const MediaItem& item) {
+  if (item.vectors == nullptr) return {.begin = item.begin, .rows = item.rows};
+  return {item.begin, item.rows, item.vectors->data(),
+          static_cast<std::int64_t>(item.vectors->size()) / item.rows};
 }
 
 std::vector<cache::TokenKey> Request::keys() const {

@@ -18,6 +18,7 @@ namespace inkstone::engine {
 struct Request {
   Request(Submission submitted, std::shared_ptr<RequestChannel> ticket, std::int64_t most);
 
+  [[nodiscard]] static speculative::MediaSpan span_of(const MediaItem& item);
   [[nodiscard]] std::int64_t num_tokens() const { return static_cast<std::int64_t>(tokens.size()); }
   [[nodiscard]] std::int64_t generated() const { return num_tokens() - prompt_tokens; }
   // Tokens known, or drawn by steps in flight.
@@ -33,7 +34,8 @@ struct Request {
   sampling::SequenceRules rules;
   sampling::StopRule stop;
   cache::ContentKey root;
-  std::vector<std::int32_t> tokens;  // prompt and answer, verified
+  std::vector<std::int32_t> tokens;           // prompt and answer, verified
+  std::vector<speculative::MediaSpan> media;  // span_of each of the submission's
   std::int64_t prompt_tokens = 0;
   std::int64_t most_tokens = 0;  // of prompt and answer
 

@@ -7,6 +7,7 @@ namespace inkstone::engine {
 Result<bool> StepLoop::step() {
   drop_cancelled();
   match_waiting();
+  INK_TRY(encoder_.run());
   look_at_sequences();
   scheduler::plan_step(views_, running_, candidates_, capacity(), options_.scheduling(), plan_);
   preempt();

@@ -19,7 +19,8 @@ StepLoop::StepLoop(ModelRunner& runner, const EngineOptions& options)
       options_(options),
       cache_(runner.state_spec(), cache_limits(runner.state_spec(), options)),
       builder_(kMaxRequests, options.max_sequences, cache::pages_for(options.max_context_tokens)),
-      drafts_(runner, options_) {
+      drafts_(runner, options_),
+      encoder_(runner, options_) {
   INK_CHECK(runner.steps_ahead() < static_cast<std::int64_t>(kBatches), "a batch for each step in flight");
   const std::int64_t pages = cache::pages_for(options.max_context_tokens);
   for (InFlight& flight : flights_) {
@@ -83,6 +84,7 @@ void StepLoop::match_waiting() {
     // Its last token is on its way; those behind it do not overtake.
     if (free-- <= 0 || rows >= options_.token_budget || request.steps_in_flight > 0) break;
     if (!request.cached.valid()) match(index);
+    if (!encoder_.ready(request)) continue;  // meanwhile others may go first
     candidates_.push_back(index);
     rows += request.num_tokens() - request.position;
   }
@@ -188,7 +190,8 @@ void StepLoop::reserve_pages() {
     return !cache_.reserve(request.cached, request.position + rows.rows, copies_);
   });
   // Nobody can go on: what is held for those who wait must not stand in the way.
-  if (plan_.empty() && enqueued_steps_ == collected_steps_) unmatch_waiting();
+  const bool idle = plan_.empty() && enqueued_steps_ == collected_steps_;
+  if (idle && !encoder_.busy()) unmatch_waiting();
 }
 
 void StepLoop::unmatch_waiting() {
@@ -219,14 +222,13 @@ void StepLoop::add_source(const scheduler::PlannedRows& rows) {
                       .samples = rows.samples,
                       .tokens = request.tokens,
                       .drafts = std::span(drafting.drafts).first(static_cast<std::size_t>(drafts)),
-                      .media = request.submission.media,
                       .slot = cache_.slot(request.cached),
                       .pages = cache_.pages(request.cached),
                       .rules = &request.rules,
                       .constraint = request.submission.constraint.get(),
                       .head_begin = drafting.head_rows,
                       .head_depths = drafting.depths,
-                      .media_spans = drafting.media});
+                      .media = request.media});
 }
 
 Status StepLoop::enqueue() {
@@ -260,6 +262,7 @@ void StepLoop::note_enqueued(InFlight& flight) {
     if (source.decode) continue;
     counts_.prompt_tokens += source.rows;
     drafts_.note_prompt_rows(request);
+    encoder_.release(request);
     want_checkpoint(request);
   }
 }
@@ -388,6 +391,7 @@ EngineStats StepLoop::stats() const {
   EngineStats stats = counts_;
   stats.speculation = drafts_.counts();
   stats.rounds = drafts_.times();
+  stats.encoder = encoder_.stats();
   stats.running = static_cast<std::int64_t>(running_.size());
   stats.waiting = static_cast<std::int64_t>(waiting_.size());
   stats.checkpoints = cache_.num_checkpoints();

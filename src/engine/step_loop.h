@@ -10,6 +10,7 @@
 #include "cache/cache_manager.h"
 #include "engine/batch_builder.h"
 #include "engine/draft_stage.h"
+#include "engine/encoder/encoder_stage.h"
 #include "engine/engine_options.h"
 #include "engine/model_runner.h"
 #include "engine/request.h"
@@ -34,6 +35,7 @@ struct EngineStats {
   bool failed = false;  // a fault of the device: nothing is computed any more
   Speculation speculation;
   RoundTimes rounds;
+  EncoderStats encoder;
 };
 
 // One thread. The order of events is the same on every backend: while step k runs, step k + 1 is planned and
@@ -104,6 +106,7 @@ class StepLoop {
   cache::CacheManager cache_;
   BatchBuilder builder_;
   DraftStage drafts_;
+  EncoderStage encoder_;
 
   std::vector<std::unique_ptr<Request>> requests_;  // by index; empty ones are free
   std::vector<std::int32_t> free_requests_;

@@ -14,16 +14,28 @@
 #include "cache/content_key.h"
 #include "sampling/params.h"
 #include "sampling/token_constraint.h"
+#include "tensor/tensor_view.h"
 
 namespace inkstone::engine {
 
-// Rows of the prompt whose embeddings come from a tower: [rows, M] f32, after the tower's own norm; kept
-// alive until the last of them has been computed.
+enum class MediaKind : std::uint8_t { kImage, kAudio };
+
+// What a tower reads (model/towers.h), one row for each placeholder. Host memory; copies share it.
+struct PreparedMedia {
+  MediaKind kind = MediaKind::kImage;
+  TensorView rows;
+  std::shared_ptr<const void> memory;  // that `rows` lies in
+};
+
+// Placeholders of the prompt whose embeddings come from a tower. The engine runs the tower when the request's
+// turn comes, unless state of the cache covers them or the encoder cache has their vectors.
 struct MediaItem {
   std::int64_t begin = 0;  // position of the first placeholder
   std::int64_t rows = 0;
-  cache::ContentKey content;  // of the preprocessed bytes: placeholder ids of all media are alike
-  std::shared_ptr<const std::vector<float>> vectors;
+  cache::ContentKey content{};  // of the preprocessed bytes: placeholder ids of all media are alike
+  PreparedMedia prepared{};     // may be empty where `vectors` are given
+  // [rows, M] f32, after the tower's own norm. Filled in by the engine while they are needed.
+  std::shared_ptr<const std::vector<float>> vectors = nullptr;
 };
 
 struct Submission {

@@ -39,14 +39,30 @@ void multiply(ops::Backend& backend, const TensorView& x, const MatrixBank& weig
   backend.linear(args, stream);
 }
 
+Result<std::vector<checkpoint::VisionFold>> folds_of(const checkpoint::VisionConfig& config,
+                                                     const VisionWeights& weights) {
+  std::vector<Shape> shapes;
+  for (const MatrixBank& linear : weights.linear) shapes.push_back({linear.rows, linear.columns});
+  return checkpoint::plan_vision_folds(config, shapes);
+}
+
+std::vector<std::int64_t> sides_of(const std::vector<checkpoint::VisionFold>& folds) {
+  std::vector<std::int64_t> sides;
+  for (const checkpoint::VisionFold& fold : folds) sides.push_back(fold.side);
+  return sides;
+}
+
 }  // namespace
+
+Result<std::vector<std::int64_t>> patch_sides(const checkpoint::VisionConfig& config,
+                                              const VisionWeights& weights) {
+  return sides_of(INK_TRY(folds_of(config, weights)));
+}
 
 Result<VisionTower> VisionTower::create(const checkpoint::VisionConfig& config, const VisionWeights& weights,
                                         ops::Backend& backend, std::int64_t max_patches) {
   VisionTower tower(config, weights, backend);
-  std::vector<Shape> shapes;
-  for (const MatrixBank& linear : weights.linear) shapes.push_back({linear.rows, linear.columns});
-  tower.folds_ = INK_TRY(checkpoint::plan_vision_folds(config, shapes));
+  tower.folds_ = INK_TRY(folds_of(config, weights));
   tower.max_patches_ = max_patches;
   const std::int64_t frames = config.temporal_patch_size;
   tower.frame_memory_ = INK_TRY(make_rows(backend, max_patches * frames, frames));
@@ -54,11 +70,7 @@ Result<VisionTower> VisionTower::create(const checkpoint::VisionConfig& config, 
   return tower;
 }
 
-std::vector<std::int64_t> VisionTower::patch_sides() const {
-  std::vector<std::int64_t> sides;
-  for (const checkpoint::VisionFold& fold : folds_) sides.push_back(fold.side);
-  return sides;
-}
+std::vector<std::int64_t> VisionTower::patch_sides() const { return sides_of(folds_); }
 
 std::int64_t VisionTower::patch_values() const {
   return config_.patch_size * config_.patch_size * config_.channels;

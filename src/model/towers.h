@@ -20,6 +20,11 @@ namespace inkstone::model {
 // the backend must outlive a tower; weights lie in the backend's memory. Immutable; `run` may be captured: it
 // copies nothing across the border to the host.
 
+// How the pixels inside a patch must be ordered for the vision tower: media::PatchLayout::sides. Errors:
+// stages that do not fold a patch.
+Result<std::vector<std::int64_t>> patch_sides(const checkpoint::VisionConfig& config,
+                                              const VisionWeights& weights);
+
 // Stages that each join squares of cells, the last one also the time frames, each followed by RMSNorm and
 // GELU but the last, and a norm at the end.
 class VisionTower {
@@ -29,7 +34,6 @@ class VisionTower {
   static Result<VisionTower> create(const checkpoint::VisionConfig& config, const VisionWeights& weights,
                                     ops::Backend& backend, std::int64_t max_patches);
 
-  // How the pixels inside a patch must be ordered: media::PatchLayout::sides.
   [[nodiscard]] std::vector<std::int64_t> patch_sides() const;
   [[nodiscard]] std::int64_t patch_values() const;  // of one time frame
   [[nodiscard]] std::int64_t workspace_bytes() const;

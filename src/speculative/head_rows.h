@@ -14,7 +14,8 @@ namespace inkstone::speculative {
 struct MediaSpan {
   std::int64_t begin = 0;
   std::int64_t rows = 0;
-  const float* vectors = nullptr;  // [rows, M], host memory
+  const float* vectors = nullptr;  // [rows, M], host memory; null while no row of them is computed
+  std::int64_t width = 0;          // M
 };
 
 // The rows [begin, end) of the first `depths` heads of one sequence.

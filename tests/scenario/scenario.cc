@@ -131,8 +131,10 @@ class Scenario {
         const std::int64_t rows = number(parts.at(2));
         const auto content = std::as_bytes(std::span(parts[1].data(), parts[1].size()));
         submission.media.push_back(
-            {static_cast<std::int64_t>(prompt.size()), rows, cache::content_hash(content),
-             std::make_shared<const std::vector<float>>(static_cast<std::size_t>(rows))});
+            {.begin = static_cast<std::int64_t>(prompt.size()),
+             .rows = rows,
+             .content = cache::content_hash(content),
+             .vectors = std::make_shared<const std::vector<float>>(static_cast<std::size_t>(rows))});
         prompt.insert(prompt.end(), static_cast<std::size_t>(rows), kPlaceholder);
       } else {
         fault("unknown text: " + term);

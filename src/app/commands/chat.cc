@@ -123,16 +123,16 @@ Result<Conversation> Conversation::create(const ChatOptions& options) {
   return conversation;
 }
 
-// Before there is an engine: the towers run on the same backend.
 Status Conversation::read_media() {
   if (options_.images.empty() && options_.sounds.empty()) return {};
-  MediaReader reader = INK_TRY(MediaReader::create(*model_));
+  const MediaReader reader = INK_TRY(MediaReader::create(*model_));
+  ThreadPool pool(0);
   for (const std::string& path : options_.images) {
-    media_.push_back(INK_TRY(reader.read(path, chat::MediaKind::kImage, "--image")));
+    media_.push_back(INK_TRY(reader.read(path, chat::MediaKind::kImage, "--image", pool)));
     media_parts_.push_back(media_part(path, chat::MediaKind::kImage));
   }
   for (const std::string& path : options_.sounds) {
-    media_.push_back(INK_TRY(reader.read(path, chat::MediaKind::kAudio, "--audio")));
+    media_.push_back(INK_TRY(reader.read(path, chat::MediaKind::kAudio, "--audio", pool)));
     media_parts_.push_back(media_part(path, chat::MediaKind::kAudio));
   }
   return {};

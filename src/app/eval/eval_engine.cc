@@ -104,7 +104,7 @@ Result<ReadMedium> QuestionMaker::read(const chat::MediaReference& reference) {
   const std::string path = (std::filesystem::path(folder_) / reference.url).lexically_normal().string();
   if (const auto known = media_.find(path); known != media_.end()) return known->second;
   if (!reader_) reader_.emplace(INK_TRY(MediaReader::create(model_)));
-  const ReadMedium medium = INK_TRY(reader_->read(path, reference.kind, reference.field));
+  const ReadMedium medium = INK_TRY(reader_->read(path, reference.kind, reference.field, pool_));
   media_.emplace(path, medium);
   return medium;
 }

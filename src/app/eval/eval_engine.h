@@ -34,7 +34,7 @@ struct Question {
   std::vector<engine::MediaItem> media;
 };
 
-// Items to questions. Runs the towers in the calling thread: only while no engine computes on the backend.
+// Items to questions.
 class QuestionMaker {
  public:
   // Media are named relative to `folder`. The model outlives the maker.
@@ -49,6 +49,7 @@ class QuestionMaker {
 
   const LoadedModel& model_;
   std::string folder_;
+  ThreadPool pool_{0};
   std::optional<MediaReader> reader_;        // once there is something to read
   std::map<std::string, ReadMedium> media_;  // by path: sets use the same ones again
 };
