@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "app/input.h"
+#include "base/base64.h"
 #include "chat/json_field.h"
-#include "eval/base64.h"
 
 namespace inkstone::app {
 namespace {
@@ -22,7 +22,7 @@ using Json = nlohmann::ordered_json;
 
 Result<std::string> encoded_file(const std::string& folder, const std::string& path) {
   const std::string whole = (std::filesystem::path(folder) / path).string();
-  return eval::encode_base64(INK_TRY(read_file(whole, "media")));
+  return encode_base64(INK_TRY(read_file(whole, "media")));
 }
 
 // Pictures as data URLs; the type is a hint that servers check against the bytes.

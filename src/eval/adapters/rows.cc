@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "eval/adapters/rows.h"
+#include "base/base64.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "eval/base64.h"
 #include "eval/text_lines.h"
 
 namespace inkstone::eval {

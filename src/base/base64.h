@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// eval/base64.h - bytes as text.
+// base/base64.h - bytes as text.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 #include "base/result.h"
 
-namespace inkstone::eval {
+namespace inkstone {
 
 std::string encode_base64(std::string_view bytes);
-// The standard alphabet, padded or not. kInvalidArgument.
+// The standard alphabet, padded or not; breaks of lines and spaces are skipped. kInvalidArgument.
 Result<std::string> decode_base64(std::string_view text);
 
-}  // namespace inkstone::eval
+}  // namespace inkstone

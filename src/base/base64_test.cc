@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "eval/base64.h"
+#include "base/base64.h"
 
 #include <gtest/gtest.h>
 
-namespace inkstone::eval {
+namespace inkstone {
 namespace {
 
 TEST(Base64, MeetsTheExamplesOfItsStandard) {
@@ -21,9 +21,15 @@ TEST(Base64, GivesBackEveryByte) {
   EXPECT_EQ(decode_base64(encode_base64(bytes)).value_or("?"), bytes);
 }
 
+TEST(Base64, BreaksOfLinesAreNoContent) {
+  EXPECT_EQ(decode_base64("Zm9v\r\nYm\nFy\n").value_or("?"), "foobar");
+  EXPECT_EQ(decode_base64("Zm9vYg").value_or("?"), "foob");
+}
+
 TEST(Base64, RefusesWhatIsNone) {
-  for (const char* bad : {"A", "Zm9v!", "Zm 9", "Zm=9"}) EXPECT_FALSE(decode_base64(bad).has_value()) << bad;
+  for (const char* bad : {"A", "Zm9v!", "Zm=9", "Zm9v====", "Zg=", "Zm-_"})
+    EXPECT_FALSE(decode_base64(bad).has_value()) << bad;
 }
 
 }  // namespace
-}  // namespace inkstone::eval
+}  // namespace inkstone
