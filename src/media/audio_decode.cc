@@ -12,6 +12,8 @@
 #include <new>
 #include <string_view>
 
+#include "media/codecs/vorbis_headers.h"
+
 namespace inkstone::media {
 namespace {
 
@@ -126,11 +128,16 @@ Result<Sound> decode_audio(std::span<const std::byte> encoded, const AudioLimits
   if (container.empty())
     return fail(ErrorKind::kUnsupported, "the data is not a WAV, FLAC, OGG or MP3 sound");
 
+  if (container == "OGG" && !vorbis_headers_are_sound(encoded))
+    return fail(ErrorKind::kCorrupt, "OGG: the headers are damaged or cut short");
+
   MemoryFile memory{encoded};
   SF_VIRTUAL_IO access{&memory_size, &memory_seek, &memory_read, &memory_write, &memory_tell};
   SF_INFO info{};
   const SoundFile file(sf_open_virtual(&access, SFM_READ, &info, &memory));
   if (!file) return fail(ErrorKind::kCorrupt, fmt::format("{}: {}", container, sf_strerror(nullptr)));
+  if (container == "OGG" && info.frames == SF_COUNT_MAX)
+    return fail(ErrorKind::kCorrupt, fmt::format("{}: cut short", container));
   INK_TRY(within(info, container, limits));
   Sound sound{info.samplerate, INK_TRY(read_samples(file.get(), info, container, limits))};
   if (sound.samples.empty()) return fail(ErrorKind::kCorrupt, fmt::format("{}: no samples", container));

@@ -19,12 +19,6 @@
 
 #include "base/check.h"
 
-// libsndfile 1.2.0 (Debian 12) initialises its Vorbis state twice and loses 5.8 KB for each OGG file, valid
-// or not.
-extern "C" const char* __lsan_default_suppressions() {  // NOLINT(bugprone-reserved-identifier)
-  return "leak:vorbis_info_init";
-}
-
 namespace inkstone::testing {
 namespace {
 
