@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page at / in headless Chromium: a real conversation. The screenshot is kept as an artefact."""
 import pathlib
+import re
 import shutil
 
 import pytest
 from playwright.sync_api import sync_playwright
 
 import conftest
+
+GOLDEN = pathlib.Path(__file__).parent.parent / "data/golden"
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +55,41 @@ def test_a_conversation(page):
     assert page.problems == []
 
 
-def test_attachments_wait_for_support(page):
-    assert page.locator("#attach").is_disabled()
+def test_pictures_and_sound_are_attached(page):
+    page.click("#fresh")
+    page.fill("#temperature", "0")
+    with page.expect_file_chooser() as chooser:
+        page.click("#attach")
+    chooser.value.set_files([GOLDEN / "images/08.png", GOLDEN / "images/09.png"])
+    chips = page.locator("#attached button")
+    chips.nth(1).wait_for()
+    assert [chip.split()[0] for chip in chips.all_inner_texts()] == ["08.png", "09.png"]
+    chips.nth(1).click()  # taken back
+    assert chips.count() == 1
+    say(page, "What do you see?", 2)
+    assert "on a red background" in page.locator(".assistant .text").first.inner_text()
+    assert page.locator(".user img").count() == 1 and chips.count() == 0
+
+    page.set_input_files("#files", GOLDEN / "sounds/45.wav")
+    chips.first.wait_for()
+    say(page, "Describe the sound.", 4)
+    assert page.locator(".user audio").count() == 1
+    assert page.locator(".assistant .text").nth(1).inner_text()
+    cached = re.search(r"\((\d+) cached\)", page.locator("#usage").inner_text())
+    assert int(cached.group(1)) > 80, "the picture of the first turn is not computed again"
+    page.screenshot(path=pathlib.Path(conftest.ARTEFACTS) / "page_media.png")
+    assert page.problems == []
+
+
+def test_a_broken_picture_is_an_error_on_the_page(page, tmp_path):
+    broken = tmp_path / "broken.png"
+    broken.write_bytes((GOLDEN / "images/08.png").read_bytes()[:200])
+    page.click("#fresh")
+    page.set_input_files("#files", broken)
+    page.locator("#attached button").first.wait_for()
+    say(page, "What is this?", 2)
+    assert "cut short" in page.locator(".error").inner_text()
+    page.problems.clear()  # the browser reports the 400
 
 
 def test_an_error_is_shown(page):
