@@ -242,6 +242,24 @@ void add_client_limits(CLI::App& command, ServeOptions& options) {
                    "Refuse unknown fields of requests instead of naming them in a header");
 }
 
+// What clients may send beside text.
+void add_media(CLI::App& command, ServeOptions& options) {
+  command
+      .add_option(
+          "--allow-media-urls", options.media_hosts,
+          "Host that URLs of pictures and sounds may name, \"*\" for every public one; may be repeated "
+          "(default: none)")
+      ->type_name("HOST")
+      ->type_size(1)
+      ->allow_extra_args(false);
+  add_text(command, "--media-folder", options.media_folder,
+           "Folder below which requests may name files as pictures and sounds (default: none)")
+      ->type_name("FOLDER");
+  command.add_flag("--apply-exif", options.apply_exif, "Turn pictures as their EXIF orientation says");
+  command.add_flag("--drop-alpha", options.drop_alpha,
+                   "Show the colour stored under transparent pixels instead of a white page");
+}
+
 void add_serve(CLI::App& app, Chosen& chosen) {
   const auto [command, options] = add_command<ServeOptions>(
       app, chosen, "serve", "An OpenAI-compatible HTTP server, with a page to talk to it", serve);
@@ -266,6 +284,7 @@ void add_serve(CLI::App& app, Chosen& chosen) {
   add_text(*command, "--served-name", options->served_name,
            "Name of the model in requests (default: the folder's)");
   add_client_limits(*command, *options);
+  add_media(*command, *options);
   add_drafts(*command, options->drafts);
   add_tensor_parallel(*command);
 }

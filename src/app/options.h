@@ -119,6 +119,10 @@ struct ServeOptions {
   std::int64_t send_seconds = 30;    // without the client taking a byte
   std::int64_t drain_seconds = 30;   // for answers in progress at the end
   bool strict_fields = false;
+  std::vector<std::string> media_hosts;     // that URLs of pictures and sounds may name; "*": all public ones
+  std::optional<std::string> media_folder;  // that files named by clients must lie in
+  bool apply_exif = false;                  // turn pictures as their files say
+  bool drop_alpha = false;                  // show the colour under transparent pixels instead of white
   DraftOptions drafts;
 };
 

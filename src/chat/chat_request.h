@@ -19,7 +19,7 @@ struct MediaReference {
   std::string url;     // data:, http(s): or a path; empty when `data` is set
   std::string data;    // base64 (for sound also a data: URL)
   std::string format;  // what the client says it is: a hint
-  std::string field;   // for errors: "messages[0].content[1]"
+  std::string field;   // for errors: "messages[0].content[1].image_url.url"
 };
 
 struct Part {

@@ -26,10 +26,13 @@ Part text_part(std::string text) { return {Part::Kind::kText, std::move(text), {
 Part media_part(MediaReference media) { return {Part::Kind::kMedia, "", std::move(media)}; }
 
 // A bare string or an object with `url`.
-Result<std::string> parse_url(const Field& field) {
-  if (field.is_string()) return field.string();
-  INK_TRY(field.require_object());
-  return required_string(field["url"]);
+Status parse_url(const Field& field, MediaReference& media) {
+  const bool bare = field.is_string();
+  if (!bare) INK_TRY(field.require_object());
+  const Field url = bare ? field : field["url"];
+  media.field = url.path();
+  media.url = INK_TRY(required_string(url));
+  return {};
 }
 
 // {"type": "base64", "media_type": M, "data": D} or {"type": "url", "url": U}.
@@ -39,13 +42,14 @@ Result<MediaReference> parse_source(const Field& source, MediaReference media) {
   media.url = INK_TRY(source["url"].string());
   media.data = INK_TRY(source["data"].string());
   if (media.url.empty() == media.data.empty()) return source.refuse("must have either 'data' or 'url'");
+  media.field = source[media.url.empty() ? "data" : "url"].path();
   return media;
 }
 
 Result<MediaReference> parse_image(const Field& part, MediaReference media) {
   for (const std::string_view key : {"image_url", "image"}) {
     if (!part[key].present()) continue;
-    media.url = INK_TRY(parse_url(part[key]));
+    INK_TRY(parse_url(part[key], media));
     if (media.url.empty()) return part[key].refuse("must not be empty");
     return media;
   }
@@ -57,8 +61,10 @@ Result<MediaReference> parse_image(const Field& part, MediaReference media) {
 Result<MediaReference> parse_sound_object(const Field& object, MediaReference media) {
   media.format = INK_TRY(object["format"].string());
   media.data = INK_TRY(object["data"].string());
-  media.url = INK_TRY(object[object["url"].present() ? "url" : "file"].string());
+  const Field url = object[object["url"].present() ? "url" : "file"];
+  media.url = INK_TRY(url.string());
   if (media.url.empty() == media.data.empty()) return object.refuse("must have 'data' or a 'url'");
+  media.field = media.url.empty() ? object["data"].path() : url.path();
   return media;
 }
 
@@ -68,6 +74,7 @@ Result<MediaReference> parse_sound(const Field& part, MediaReference media) {
     if (!field.present()) continue;
     if (field.is_object()) return parse_sound_object(field, std::move(media));
     media.url = INK_TRY(field.string());
+    media.field = field.path();
     if (media.url.empty()) return field.refuse("must not be empty");
     return media;
   }

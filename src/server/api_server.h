@@ -18,6 +18,8 @@ struct ApiServerOptions {
   AccessRules access;
   ServiceLimits limits;
   int num_workers = 2;
+  int num_media_workers = 2;
+  int num_fetchers = 8;
   std::string version;
 };
 
@@ -41,6 +43,8 @@ class ApiServer {
   Metrics metrics_;
   AnswerGrammars grammars_;
   Workers workers_;
+  Workers media_workers_;
+  Workers fetchers_;
   Service service_;
   Router router_;
 };

@@ -9,6 +9,7 @@
 
 #include "chat/reply_decoder.h"
 #include "chat/request_parser.h"
+#include "server/chat_media.h"
 #include "server/wire/api_error.h"
 #include "text/utf8.h"
 
@@ -126,7 +127,9 @@ Result<ChatCall> prepare_chat(Service& service, const Field& body) {
   INK_TRY(read_max_tokens(body, call.fields.sampling));
   INK_TRY(read_logprobs(body, call.fields.sampling));
   call.form = INK_TRY(service.grammars.find(call.request, body));
-  call.prompt = INK_TRY(service.model.encoder->encode(call.request)).ids;
+  call.media_rules = INK_TRY(read_media_rules(body));
+  INK_TRY(check_media(service, call.request));
+  if (media_of(call.request).empty()) call.prompt = INK_TRY(service.model.encoder->encode(call.request)).ids;
   call.warnings = call.request.warnings;
   INK_TRY(warn_of_unknown(service, body, kChatNames, call.warnings));
   return call;
@@ -143,6 +146,7 @@ std::vector<engine::Submission> submissions_of(const ServedModel& model, const C
   for (std::size_t choice = 0; choice < submissions.size(); ++choice) {
     engine::Submission& submission = submissions[choice];
     submission.prompt = call.prompt;
+    submission.media = call.media;
     submission.sampling = call.fields.sampling;
     submission.sampling.seed = seed;
     submission.sampling.choice = static_cast<std::uint32_t>(choice);

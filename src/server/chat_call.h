@@ -20,9 +20,11 @@ namespace inkstone::server {
 struct ChatCall {
   chat::ChatRequest request;
   AnswerFields fields;
-  std::vector<std::int32_t> prompt;
-  AnswerGrammars::Automaton form;     // none: free
-  std::vector<std::string> warnings;  // what the client sent without effect
+  MediaRules media_rules;
+  std::vector<std::int32_t> prompt;  // empty until complete_call (server/chat_media.h), where there are media
+  std::vector<engine::MediaItem> media;  // of the prompt
+  AnswerGrammars::Automaton form;        // none: free
+  std::vector<std::string> warnings;     // what the client sent without effect
 };
 
 // `body` as OpenAI's chat completions.

@@ -9,6 +9,7 @@
 #include "server/answer/chat_turns.h"
 #include "server/answer/generation.h"
 #include "server/chat_call.h"
+#include "server/chat_media.h"
 #include "server/endpoints.h"
 #include "server/sse_writer.h"
 #include "server/wire/json_writer.h"
@@ -219,6 +220,10 @@ Task<> chat_completions(Service& service, Exchange& exchange) {
   Result<ChatCall> call;
   const std::function<void()> prepare = [&] { call = prepare_chat(service, exchange.request().body); };
   co_await service.workers.run(prepare);
+  if (call) {
+    const Status done = co_await complete_call(service, *call);
+    if (!done) call = tl::unexpected(done.error());
+  }
   if (!call) co_return exchange.respond(openai_error(to_api_error(call.error())));
   if (!call->warnings.empty()) exchange.add_header("x-inkstone-warning", warning_header(call->warnings));
 

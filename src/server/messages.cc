@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "server/answer/block_turns.h"
+#include "server/chat_media.h"
 #include "server/endpoints.h"
 #include "server/sse_writer.h"
 #include "server/wire/chat_body.h"
@@ -23,6 +24,7 @@ using chat::JsonValue;
 Status add_user(const Field& message, ChatBody& body) {
   const Field content = message["content"];
   if (content.is_string()) return body.add_message("user", content.value()), Status{};
+  Origins::Message origin;
   if (!content.is_array()) return content.refuse("must be a string or an array of blocks");
   JsonValue parts;
   parts.kind = JsonValue::Kind::kArray;
@@ -30,13 +32,14 @@ Status add_user(const Field& message, ChatBody& body) {
     INK_TRY(block.require_object());
     if (INK_TRY(block["type"].string()) != "tool_result") {
       parts.items.push_back(block.value());
+      origin.parts.push_back(block.path());
       continue;
     }
     const Field result = block["content"];
     body.add_tool_result(INK_TRY(block["tool_use_id"].string()),
-                         result.present() ? result.value() : json_string(""));
+                         result.present() ? result.value() : json_string(""), result.path());
   }
-  if (!parts.items.empty()) body.add_message("user", std::move(parts));
+  if (!parts.items.empty()) body.add_message("user", std::move(parts), std::move(origin));
   return {};
 }
 
@@ -49,7 +52,7 @@ Status add_assistant(const Field& message, ChatBody& body) {
     const std::string type = INK_TRY(block["type"].string());
     if (type == "redacted_thinking") continue;
     if (type != "tool_use") {
-      body.add_assistant_part(block.value());
+      body.add_assistant_part(block.value(), block.path());
       continue;
     }
     const std::string id = INK_TRY(block["id"].string());
@@ -62,7 +65,7 @@ Status add_assistant(const Field& message, ChatBody& body) {
 
 Status add_messages(const Field& request, ChatBody& body) {
   const Field system = request["system"];
-  if (system.present()) body.add_message("system", system.value());
+  if (system.present()) body.add_message("system", system.value(), {system.path(), {}});
   const Field messages = request["messages"];
   if (!messages.is_array()) return messages.refuse("must be an array");
   for (const Field& message : INK_TRY(messages.array())) {
@@ -101,7 +104,7 @@ void add_effort(const Field& request, ChatBody& body) {
 }
 
 // Counting needs no limit.
-Result<JsonValue> translate(const Field& request, bool needs_limit) {
+Result<ChatBodyOf> translate(const Field& request, bool needs_limit) {
   ChatBody body(request.value(),
                 {"messages", "system", "tools", "tool_choice", "stop_sequences", "thinking", "n",
                  "stream_options", "mcp_servers", "container", "context_management", "stop"});
@@ -112,14 +115,15 @@ Result<JsonValue> translate(const Field& request, bool needs_limit) {
   add_effort(request, body);
   if (request["stop_sequences"].present()) body.set("stop", request["stop_sequences"].value());
   if (needs_limit && !request["max_tokens"].present()) return request["max_tokens"].refuse("is missing");
-  return body.take();
+  return ChatBodyOf{body.take(), body.origins()};
 }
 
 Result<ChatCall> prepare(Service& service, std::string_view text, bool needs_limit) {
   const JsonValue parsed = INK_TRY(parse_body(text));
-  const JsonValue body = INK_TRY(translate(Field(&parsed, ""), needs_limit));
-  Result<ChatCall> call = prepare_chat(service, Field(&body, ""));
-  if (!call) return tl::unexpected(in_terms_of(call.error(), "messages"));
+  const ChatBodyOf translated = INK_TRY(translate(Field(&parsed, ""), needs_limit));
+  Result<ChatCall> call = prepare_chat(service, Field(&translated.body, ""));
+  if (!call) return tl::unexpected(in_terms_of(call.error(), "messages", translated.origins));
+  name_media(call->request, translated.origins);
   return call;
 }
 
@@ -292,6 +296,10 @@ Task<> messages(Service& service, Exchange& exchange) {
   Result<ChatCall> call;
   const std::function<void()> work = [&] { call = prepare(service, exchange.request().body, true); };
   co_await service.workers.run(work);
+  if (call) {
+    const Status done = co_await complete_call(service, *call);
+    if (!done) call = tl::unexpected(done.error());
+  }
   if (!call) co_return exchange.respond(anthropic_error(to_api_error(call.error())));
   if (!call->warnings.empty()) exchange.add_header("x-inkstone-warning", warning_header(call->warnings));
 
@@ -309,6 +317,10 @@ Task<> count_message_tokens(Service& service, Exchange& exchange) {
   Result<ChatCall> call;
   const std::function<void()> work = [&] { call = prepare(service, exchange.request().body, false); };
   co_await service.workers.run(work);
+  if (call) {
+    const Status done = co_await complete_call(service, *call);
+    if (!done) call = tl::unexpected(done.error());
+  }
   if (!call) co_return exchange.respond(anthropic_error(to_api_error(call.error())));
   HttpResponse response;
   JsonWriter json(response.body);

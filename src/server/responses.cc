@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "server/answer/block_turns.h"
+#include "server/chat_media.h"
 #include "server/endpoints.h"
 #include "server/sse_writer.h"
 #include "server/wire/chat_body.h"
@@ -40,11 +41,11 @@ Status add_message(const Field& item, ChatBody& body) {
   const Field content = item["content"];
   if (!content.present()) return content.refuse("is missing");
   if (role != "assistant") {
-    body.add_message(role, content.value());
+    body.add_message(role, content.value(), {content.path(), {}});
   } else if (content.is_string()) {
     body.add_assistant_part(content.value());
   } else {
-    for (const Field& part : INK_TRY(content.array())) body.add_assistant_part(part.value());
+    for (const Field& part : INK_TRY(content.array())) body.add_assistant_part(part.value(), part.path());
   }
   return {};
 }
@@ -63,7 +64,7 @@ Status add_item(const Field& item, ChatBody& body) {
   if (type != "function_call_output") return item["type"].refuse("items of this type are not supported");
   const Field output = item["output"];
   if (!output.present()) return output.refuse("is missing");
-  body.add_tool_result(INK_TRY(item["call_id"].string()), output.value());
+  body.add_tool_result(INK_TRY(item["call_id"].string()), output.value(), output.path());
   return {};
 }
 
@@ -106,7 +107,7 @@ JsonValue response_format_of(const Field& format) {
   return json_object({{"type", *type}, {"json_schema", std::move(nested)}});
 }
 
-Result<JsonValue> translate(const Field& request) {
+Result<ChatBodyOf> translate(const Field& request) {
   INK_TRY(refuse_stored_state(request));
   ChatBody body(request.value(),
                 {"input", "instructions", "tools", "tool_choice", "text", "max_output_tokens", "include",
@@ -120,7 +121,7 @@ Result<JsonValue> translate(const Field& request) {
   const Field limit = request["max_output_tokens"];
   INK_TRY(read_integer_in(limit, 1, 1, kMaxTokens));
   if (limit.present()) body.set("max_completion_tokens", limit.value());
-  return body.take();
+  return ChatBodyOf{body.take(), body.origins()};
 }
 
 struct ResponseCall {
@@ -152,7 +153,7 @@ std::string echo_of(const Field& request, const ChatCall& call) {
 }
 
 // An error about the translated body, told in terms of the client's.
-Error in_their_words(Error error) {
+Error in_their_words(Error error, const Origins& origins) {
   constexpr std::pair<std::string_view, std::string_view> kNames[] = {
       {"response_format.json_schema", "text.format"}, {"response_format", "text.format"}};
   for (const auto& [ours, theirs] : kNames) {
@@ -160,15 +161,16 @@ Error in_their_words(Error error) {
     error.message.replace(0, ours.size(), theirs);
     return error;
   }
-  return in_terms_of(std::move(error), "input");
+  return in_terms_of(std::move(error), "input", origins);
 }
 
 Result<ResponseCall> prepare(Service& service, std::string_view text) {
   const JsonValue parsed = INK_TRY(parse_body(text));
   const Field request(&parsed, "");
-  const JsonValue body = INK_TRY(translate(request));
-  Result<ChatCall> call = prepare_chat(service, Field(&body, ""));
-  if (!call) return tl::unexpected(in_their_words(call.error()));
+  const ChatBodyOf translated = INK_TRY(translate(request));
+  Result<ChatCall> call = prepare_chat(service, Field(&translated.body, ""));
+  if (!call) return tl::unexpected(in_their_words(call.error(), translated.origins));
+  name_media(call->request, translated.origins);
   std::string echo = echo_of(request, *call);
   return ResponseCall{std::move(*call), std::move(echo)};
 }
@@ -394,6 +396,10 @@ Task<> responses(Service& service, Exchange& exchange) {
   Result<ResponseCall> call;
   const std::function<void()> work = [&] { call = prepare(service, exchange.request().body); };
   co_await service.workers.run(work);
+  if (call) {
+    const Status done = co_await complete_call(service, call->chat);
+    if (!done) call = tl::unexpected(done.error());
+  }
   if (!call) co_return exchange.respond(openai_error(to_api_error(call.error())));
   if (!call->chat.warnings.empty())
     exchange.add_header("x-inkstone-warning", warning_header(call->chat.warnings));

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,28 @@
 
 namespace inkstone::server {
 
+// How a request wants its pictures prepared; what it leaves out the checkpoint says.
+struct MediaRules {
+  std::optional<double> rescale_fraction;
+  std::optional<std::int64_t> max_upscaled_long_edge;
+};
+
+// A picture or sound as the prompt and the engine take it.
+struct PreparedMedium {
+  chat::MediaSlots slots;
+  engine::PreparedMedia prepared;
+};
+
+// How the server gets at pictures and sounds; empty functions where the model takes none. Any thread. Errors
+// say what is wrong; which field it was the server knows. kUnavailable: no room at present.
+struct MediaAccess {
+  std::function<bool(const chat::MediaReference&)> waits;  // whether fetching takes more than the request
+  std::function<Result<std::string>(const chat::MediaReference&)> fetch;  // its bytes
+  std::function<Result<PreparedMedium>(const chat::MediaReference&, const std::string& bytes,
+                                       const MediaRules&)>
+      prepare;
+};
+
 // Filled in by app. What it points to outlives the server.
 struct ServedModel {
   std::vector<std::string> names;  // the first is the one that answers carry
@@ -31,18 +54,22 @@ struct ServedModel {
   // engine::Engine's, any thread.
   std::function<Result<engine::Ticket>(engine::Submission)> submit;
   std::function<engine::EngineStats()> stats;
+  MediaAccess media;
 };
 
 struct ServiceLimits {
   std::int64_t max_answers = 256;  // running and waiting; a request beyond gets a 429
   std::size_t max_messages = 4096;
   bool strict_fields = false;  // unknown fields are errors, no warnings
+  std::size_t max_media = 64;  // pictures and sounds of one request
 };
 
 // One per server; the I/O thread's, except for what is constant.
 struct Service {
   const ServedModel& model;
   Workers& workers;
+  Workers& media_workers;  // decode and prepare
+  Workers& fetchers;       // wait for the network
   IoLoop& loop;
   Metrics& metrics;
   AnswerGrammars& grammars;

@@ -9,6 +9,7 @@
 
 #include "chat/request_parser.h"
 #include "server/chat_call.h"
+#include "server/chat_media.h"
 #include "server/endpoints.h"
 #include "server/wire/api_error.h"
 #include "server/wire/json_writer.h"
@@ -25,9 +26,26 @@ void write_ids(JsonWriter& json, std::string_view key, std::span<const std::int3
   json.close_array();
 }
 
-Result<std::vector<std::int32_t>> encode_messages(const Service& service, const Field& body) {
-  const chat::ChatRequest request = INK_TRY(chat::parse_chat_request(body));
-  return INK_TRY(service.model.encoder->encode(request)).ids;
+// What an endpoint is asked: the body, and the prompt of its messages.
+struct TextCall {
+  chat::JsonValue parsed;
+  ChatCall chat;
+  [[nodiscard]] Field body() const { return {&parsed, ""}; }
+};
+
+enum class Messages { kNone, kWhereGiven, kWanted };
+
+Result<TextCall> read_call(const Service& service, std::string_view text, Messages messages) {
+  TextCall call;
+  call.parsed = INK_TRY(parse_body(text));
+  const Field body = call.body();
+  INK_TRY(check_model(service.model, body));
+  if (messages == Messages::kNone || (messages == Messages::kWhereGiven && !body["messages"].present()))
+    return call;
+  call.chat.request = INK_TRY(chat::parse_chat_request(body));
+  call.chat.media_rules = INK_TRY(read_media_rules(body));
+  INK_TRY(check_media(service, call.chat.request));
+  return call;
 }
 
 // A prompt that users build by hand: special tokens are recognised unless the request says otherwise.
@@ -40,11 +58,10 @@ Result<std::vector<std::int32_t>> encode_prompt(const Service& service, const Fi
                   : tokenizer.encode_ordinary(prompt.value().text);
 }
 
-Answer tokenize_body(const Service& service, const Field& body) {
-  INK_TRY(check_model(service.model, body));
+Answer tokenize_body(const Service& service, const TextCall& call) {
+  const Field body = call.body();
   const bool chat = body["messages"].present();
-  const std::vector<std::int32_t> ids =
-      chat ? INK_TRY(encode_messages(service, body)) : INK_TRY(encode_prompt(service, body));
+  const std::vector<std::int32_t> ids = chat ? call.chat.prompt : INK_TRY(encode_prompt(service, body));
   const bool texts = INK_TRY(body["return_token_strs"].boolean(false));
   std::string out;
   JsonWriter json(out);
@@ -61,9 +78,8 @@ Answer tokenize_body(const Service& service, const Field& body) {
   return out;
 }
 
-Answer detokenize_body(const Service& service, const Field& body) {
-  INK_TRY(check_model(service.model, body));
-  const Field tokens = body["tokens"];
+Answer detokenize_body(const Service& service, const TextCall& call) {
+  const Field tokens = call.body()["tokens"];
   if (!tokens.is_array()) return tokens.refuse("must be an array of token ids");
   const std::vector<std::int32_t> ids = INK_TRY(read_ids(tokens));
   for (std::size_t idx = 0; idx < ids.size(); ++idx)
@@ -77,9 +93,8 @@ Answer detokenize_body(const Service& service, const Field& body) {
   return out;
 }
 
-Answer render_body(const Service& service, const Field& body) {
-  INK_TRY(check_model(service.model, body));
-  const std::vector<std::int32_t> ids = INK_TRY(encode_messages(service, body));
+Answer render_body(const Service& service, const TextCall& call) {
+  const std::vector<std::int32_t>& ids = call.chat.prompt;
   std::string out;
   JsonWriter json(out);
   json.open_object();
@@ -88,13 +103,19 @@ Answer render_body(const Service& service, const Field& body) {
   return out;
 }
 
-Task<> answer_with(Service& service, Exchange& exchange, Answer (*make)(const Service&, const Field&)) {
+Task<> answer_with(Service& service, Exchange& exchange, Messages messages,
+                   Answer (*make)(const Service&, const TextCall&)) {
+  Result<TextCall> call;
+  const std::function<void()> read = [&] { call = read_call(service, exchange.request().body, messages); };
+  co_await service.workers.run(read);
+  if (call && !call->chat.request.messages.empty()) {
+    const Status done = co_await complete_call(service, call->chat);
+    if (!done) call = tl::unexpected(done.error());
+  }
+  if (!call) co_return exchange.respond(openai_error(to_api_error(call.error())));
   Answer answer;
-  const std::function<void()> work = [&] {
-    const Result<chat::JsonValue> body = parse_body(exchange.request().body);
-    answer = body ? make(service, Field(&*body, "")) : Answer(tl::unexpected(body.error()));
-  };
-  co_await service.workers.run(work);
+  const std::function<void()> write = [&] { answer = make(service, *call); };
+  co_await service.workers.run(write);
   if (!answer) co_return exchange.respond(openai_error(to_api_error(answer.error())));
   exchange.respond({200, "application/json", std::move(*answer), {}});
 }
@@ -102,11 +123,13 @@ Task<> answer_with(Service& service, Exchange& exchange, Answer (*make)(const Se
 }  // namespace
 
 Task<> tokenize(Service& service, Exchange& exchange) {
-  return answer_with(service, exchange, tokenize_body);
+  return answer_with(service, exchange, Messages::kWhereGiven, tokenize_body);
 }
 Task<> detokenize(Service& service, Exchange& exchange) {
-  return answer_with(service, exchange, detokenize_body);
+  return answer_with(service, exchange, Messages::kNone, detokenize_body);
 }
-Task<> render(Service& service, Exchange& exchange) { return answer_with(service, exchange, render_body); }
+Task<> render(Service& service, Exchange& exchange) {
+  return answer_with(service, exchange, Messages::kWanted, render_body);
+}
 
 }  // namespace inkstone::server

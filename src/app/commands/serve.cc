@@ -13,6 +13,7 @@
 #include "app/commands/commands.h"
 #include "app/console.h"
 #include "app/input.h"
+#include "app/served_media.h"
 #include "chat/prompt_encoder.h"
 #include "model/state_spec.h"
 #include "server/api_server.h"
@@ -102,9 +103,11 @@ Status serve(const ServeOptions& options) {
   const server::ApiServerOptions settings = INK_TRY(server_options(options));
   const std::unique_ptr<LoadedModel> model = INK_TRY(load_model(options.common));
   const chat::PromptEncoder encoder(model->front.tokenizer, model->front.tokens);
+  const std::unique_ptr<ServedMedia> media = INK_TRY(ServedMedia::create(*model, options));
   const std::unique_ptr<engine::Engine> engine =
       INK_TRY(build_engine(*model, INK_TRY(engine_options(options, *model))));
   server::ServedModel served = served_model(options, *model, encoder, *engine);
+  served.media = media->access();
   const std::string name = served.names.front();
   const std::unique_ptr<server::ApiServer> server =
       INK_TRY(server::ApiServer::create(settings, std::move(served)));

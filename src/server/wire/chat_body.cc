@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/wire/chat_body.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <charconv>
+#include <optional>
 
 namespace inkstone::server {
 
@@ -36,7 +40,27 @@ ChatBody::ChatBody(const JsonValue& request, std::initializer_list<std::string_v
     if (std::ranges::find(without, member.key) == without.end()) body_.members.push_back(member);
 }
 
-void ChatBody::add_message(std::string_view role, JsonValue content) {
+std::string Origins::of(std::string_view path) const {
+  const auto take_index = [&path](std::string_view prefix) -> std::optional<std::size_t> {
+    if (!path.starts_with(prefix)) return std::nullopt;
+    const std::string_view digits = path.substr(prefix.size());
+    std::size_t index = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
+    if (error != std::errc() || end == digits.data() + digits.size() || *end != ']') return std::nullopt;
+    path = digits.substr(static_cast<std::size_t>(end - digits.data()) + 1);
+    return index;
+  };
+  const auto message = take_index("messages[");
+  if (!message || *message >= messages_.size()) return "";
+  const auto part = take_index(".content[");
+  const Message& origin = messages_[*message];
+  if (part && *part < origin.parts.size()) return origin.parts[*part] + std::string(path);
+  if (!part || origin.content.empty()) return "";
+  return fmt::format("{}[{}]{}", origin.content, *part, path);
+}
+
+void ChatBody::add_message(std::string_view role, JsonValue content, Origins::Message origin) {
+  origins_.add(std::move(origin));
   messages_.items.push_back(json_object({{"role", json_string(role)}, {"content", std::move(content)}}));
 }
 
@@ -52,8 +76,9 @@ JsonValue& ChatBody::open_assistant(bool for_part) {
   return messages_.items.back();
 }
 
-void ChatBody::add_assistant_part(JsonValue part) {
+void ChatBody::add_assistant_part(JsonValue part, std::string origin) {
   JsonValue& message = open_assistant(true);
+  origins_.last().parts.push_back(std::move(origin));
   for (chat::JsonMember& member : message.members)
     if (member.key == "content") member.value.items.push_back(std::move(part));
 }
@@ -72,8 +97,8 @@ void ChatBody::add_call(std::string_view id, std::string_view name, std::string_
   message.members.back().value.items.push_back(std::move(call));
 }
 
-void ChatBody::add_tool_result(std::string_view call_id, JsonValue content) {
-  add_message("tool", std::move(content));
+void ChatBody::add_tool_result(std::string_view call_id, JsonValue content, std::string origin) {
+  add_message("tool", std::move(content), {std::move(origin), {}});
   set_member(messages_.items.back(), "tool_call_id", json_string(call_id));
 }
 
@@ -100,10 +125,12 @@ Result<JsonValue> translate_tools(const Field& tools, std::string_view schema_ke
   return translated;
 }
 
-Error in_terms_of(Error error, std::string_view field) {
+Error in_terms_of(Error error, std::string_view field, const Origins& origins) {
   constexpr std::string_view kMessages = "messages";
   if (!error.message.starts_with(kMessages)) return error;
   const std::size_t colon = error.message.find(':');
+  const std::string origin = origins.of(std::string_view(error.message).substr(0, colon));
+  if (!origin.empty()) field = origin;
   if (colon != std::string::npos) error.message = std::string(field) + error.message.substr(colon);
   return error;
 }
