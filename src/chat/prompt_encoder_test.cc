@@ -226,7 +226,7 @@ TEST(PromptEncoder, PlacesMediaWithSpansAndRefusesThemWithoutSlots) {
   const auto refused = real_encoder().encode(*parsed, std::span(media).first(1));
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().kind, ErrorKind::kUnsupported);
-  EXPECT_EQ(refused.error().message, "messages[0].content[2]: audio input is not available");
+  EXPECT_EQ(refused.error().message, "messages[0].content[2].input_audio.data: audio input is not available");
 }
 
 // Control-token spellings in every place where a client's text may stand.

@@ -230,7 +230,7 @@ TEST(RequestParser, KeepsMediaReferencesInOrder) {
   EXPECT_THAT(found, ElementsAre("u0", "u1", "u2", "d3", "d4", "u5", "u6"));
   EXPECT_EQ(media_of(*parsed)[3]->format, "image/png");
   EXPECT_EQ(media_of(*parsed)[4]->kind, MediaKind::kAudio);
-  EXPECT_EQ(media_of(*parsed)[4]->field, "messages[0].content[4]");
+  EXPECT_EQ(media_of(*parsed)[4]->field, "messages[0].content[4].input_audio.data");
 }
 
 TEST(RequestParser, RefusesBrokenJson) {

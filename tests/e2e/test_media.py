@@ -70,7 +70,7 @@ def test_a_stream_about_a_picture(server):
 def test_a_picture_through_anthropic(server):
     client = anthropic.Anthropic(base_url=server.url, api_key="none")
     picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": encoded("images/08.png")}}
-    reply = client.messages.create(model="inkling-mini", max_tokens=60, temperature=0, messages=[
+    reply = client.messages.create(model="inkling-mini", max_tokens=60, extra_body={"temperature": 0}, messages=[
         {"role": "user", "content": [picture, {"type": "text", "text": "What do you see?"}]}])
     assert "on a red background" in reply.content[-1].text
 

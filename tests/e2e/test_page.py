@@ -58,6 +58,7 @@ def test_a_conversation(page):
 def test_pictures_and_sound_are_attached(page):
     page.click("#fresh")
     page.fill("#temperature", "0")
+    page.select_option("#effort", "high")
     with page.expect_file_chooser() as chooser:
         page.click("#attach")
     chooser.value.set_files([GOLDEN / "images/08.png", GOLDEN / "images/09.png"])
