@@ -105,12 +105,12 @@ class Eval(ProgramTest):
         folder, _ = self.make_sets(1, names=("audio", "facts"))
         model = self.change_config("deaf", audio_config=None)
         lines = self.output("eval", folder, "--model", model).splitlines()
-        self.assertRegex(lines[1], "^audio +not run: audio-000: .*no tower")
+        self.assertRegex(lines[1], "^audio +not run: audio-000: .*does not take sounds")
         self.assertRegex(lines[2], "^facts +1 ")
 
     def test_a_server_is_asked_instead(self):
-        folder, summary = self.make_sets(3, names=("facts", "reasoning", "tool_calls"))
-        serving = subprocess.Popen([self.program, "serve", "--port", "0"], stdout=subprocess.PIPE,
+        folder, summary = self.make_sets(3, names=("audio", "facts", "reasoning", "tool_calls", "vision"))
+        serving = subprocess.Popen([self.program, "serve", "--port", "0", "--speculate", "8"], stdout=subprocess.PIPE,
                                    stderr=subprocess.DEVNULL, cwd=self.folder)
         self.addCleanup(serving.wait)
         self.addCleanup(serving.stdout.close)
@@ -118,7 +118,7 @@ class Eval(ProgramTest):
         url = serving.stdout.readline().decode().split()[-1]
         report = self.document("eval", folder, "--server", url + "/v1", "--compare", summary)
         self.assertEqual(report["model"], "inkling-mini")
-        self.assertEqual((report["total"]["items"], report["total"]["differing"]), (9, 0))
+        self.assertEqual((report["total"]["items"], report["total"]["differing"]), (15, 0))
         serving.kill()
         serving.wait()
         self.refuse(["eval", folder, "--server", url], url, code=1)
