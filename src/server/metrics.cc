@@ -60,6 +60,8 @@ struct Metrics::Families {
     free_pages.Set(static_cast<double>(now.free_pages));
     free_slots.Set(static_cast<double>(now.free_slots));
     preemptions.Set(static_cast<double>(now.swaps + now.recomputes));
+    encoded_media.Set(static_cast<double>(now.encoder.encoded_media));
+    reused_media.Set(static_cast<double>(now.encoder.reused_media));
     failed.Set(now.failed ? 1 : 0);
     const double hits = cached_tokens.Value();
     const double prompts = prompt_tokens.Value();
@@ -77,6 +79,10 @@ struct Metrics::Families {
   Gauge& free_slots = gauge(registry, "inkstone_cache_free_slots", "Free slots for window state");
   Gauge& preemptions = gauge(registry, "inkstone_preemptions", "Sequences that had to give way so far");
   Gauge& failed = gauge(registry, "inkstone_engine_failed", "1 behind a fault of the device, else 0");
+  Gauge& encoded_media =
+      gauge(registry, "inkstone_encoded_media", "Pictures and sounds that towers have computed so far");
+  Gauge& reused_media =
+      gauge(registry, "inkstone_reused_media", "Pictures and sounds whose vectors were kept from before");
   Gauge& hit_rate =
       gauge(registry, "inkstone_cache_hit_rate", "Share of prompt tokens whose state was reused");
   Gauge& acceptance = gauge(registry, "inkstone_draft_acceptance_rate", "Share of drafts that were accepted");

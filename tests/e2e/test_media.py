@@ -60,6 +60,14 @@ def test_transcripts_through_openai_sixteen_at_once_with_drafts(server, drafting
         assert sum(reply.usage.prompt_tokens_details.cached_tokens > 40 for reply in replies) == len(replies)
 
 
+def test_the_same_picture_is_encoded_once(start_server):
+    server = start_server()
+    client = openai.OpenAI(base_url=server.url + "/v1", api_key="none")
+    for _ in range(3):
+        ask(client, TRANSCRIPTS[0])
+    assert server.metric("inkstone_encoded_media") == 1
+
+
 def test_a_stream_about_a_picture(server):
     client = openai.OpenAI(base_url=server.url + "/v1", api_key="none")
     entry = TRANSCRIPTS[0]
