@@ -27,7 +27,7 @@ packages=(
   clang-format-14 clang-tidy-14
   libfmt-dev libspdlog-dev nlohmann-json3-dev libcli11-dev
   libpcre2-dev libpng-dev libwebp-dev libgif-dev libexif-dev libsndfile1-dev libvorbis-dev libkissfft-dev
-  libcurl4-openssl-dev
+  libcurl4-openssl-dev libssl-dev
   prometheus-cpp-dev libxxhash-dev libzstd-dev libhwy-dev libexpected-dev
   libgtest-dev libgmock-dev libbenchmark-dev
 )

@@ -281,6 +281,11 @@ void add_serve(CLI::App& app, Chosen& chosen) {
                    "Web site whose pages may call; may be repeated")
       ->type_size(1)
       ->allow_extra_args(false);
+  CLI::Option* certificate = add_text(*command, "--tls-cert", options->tls_certificate,
+                                      "Certificate chain, PEM: the server speaks HTTPS");
+  CLI::Option* key = add_text(*command, "--tls-key", options->tls_key, "Its private key, PEM");
+  certificate->needs(key)->type_name("FILE");
+  key->needs(certificate)->type_name("FILE");
   add_text(*command, "--served-name", options->served_name,
            "Name of the model in requests (default: the folder's)");
   add_client_limits(*command, *options);

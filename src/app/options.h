@@ -110,6 +110,8 @@ struct ServeOptions {
   std::optional<std::int64_t> cache_memory_mib;  // for paged state; none: one full context
   std::optional<std::string> api_key_file;
   std::vector<std::string> allowed_origins;
+  std::string tls_certificate;  // files; empty: plain HTTP
+  std::string tls_key;
   std::optional<std::string> served_name;  // none: the folder's
   std::int64_t max_queue = 256;            // answers running and waiting
   std::int64_t max_body_mib = 32;

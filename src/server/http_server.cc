@@ -9,6 +9,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
+#include <boost/asio/ssl/context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <csignal>
 #include <mutex>
@@ -75,6 +76,7 @@ struct HttpServer::State {
   std::uint16_t port = 0;
   bool accepting = false;
 
+  Status load_certificate();
   Status listen();
   void accept();
   void adopt(tcp::socket socket);
@@ -83,6 +85,22 @@ struct HttpServer::State {
   void begin_drain();
   void finish_if_idle();
 };
+
+Status HttpServer::State::load_certificate() {
+  const TlsFiles& files = options.tls;
+  if (files.certificate.empty() && files.key.empty()) return {};
+  if (files.certificate.empty() || files.key.empty())
+    return invalid("a certificate and its key are needed together");
+  using Tls = asio::ssl::context;
+  host.tls.emplace(Tls::tls_server);
+  boost::system::error_code error;
+  host.tls->set_options(Tls::default_workarounds | Tls::no_tlsv1 | Tls::no_tlsv1_1, error);
+  host.tls->use_certificate_chain_file(files.certificate, error);
+  if (error) return invalid(fmt::format("certificate {}: {}", files.certificate, error.message()));
+  host.tls->use_private_key_file(files.key, Tls::pem, error);
+  if (error) return invalid(fmt::format("key {}: {}", files.key, error.message()));
+  return {};
+}
 
 Status HttpServer::State::listen() {
   boost::system::error_code error;
@@ -180,6 +198,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::listen(const HttpServerOptions& 
   auto state = std::make_unique<State>();
   state->options = options;
   state->host.limits = options.limits;
+  INK_TRY(state->load_certificate());
   INK_TRY(state->listen());
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(state)));
 }

@@ -26,17 +26,24 @@ struct HttpLimits {
   std::chrono::milliseconds drain{30'000};   // for requests in progress when the server is told to stop
 };
 
+// PEM files; both or none.
+struct TlsFiles {
+  std::string certificate;  // and what leads to its root
+  std::string key;
+};
+
 struct HttpServerOptions {
   std::string host =
       "127.0.0.1";            // an address, or "localhost"; others than loopback only if the user says so
   std::uint16_t port = 8000;  // 0: any free one
+  TlsFiles tls;               // none: plain HTTP
   HttpLimits limits;
   bool stop_on_signals = true;  // SIGTERM and SIGINT begin the drain
 };
 
 class HttpServer {
  public:
-  // Binds and listens; errors name the address.
+  // Binds and listens; errors name the address, or the file of the certificate.
   static Result<std::unique_ptr<HttpServer>> listen(const HttpServerOptions& options);
   ~HttpServer();
 

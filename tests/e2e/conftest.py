@@ -19,7 +19,7 @@ class Server:
         self.process = subprocess.Popen([BINARY, "serve", "--port", "0", *options], stdout=subprocess.PIPE,
                                         stderr=self.log, text=True, env={**os.environ, **(env or {})})
         line = self.process.stdout.readline()
-        match = re.search(r"http://\S+", line)
+        match = re.search(r"https?://\S+", line)
         assert match, f"the server did not start: {line!r}"
         self.url = match.group(0)
 

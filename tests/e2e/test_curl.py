@@ -109,3 +109,35 @@ def test_limits_are_options(start_server):
     with socket.create_connection((server.url.split("/")[2].split(":")[0], int(server.url.rsplit(":", 1)[1])), timeout=30) as half:
         half.sendall(b"POST /tokenize HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{")
         assert b" 408 " in half.recv(1000)
+
+
+def test_https(start_server, tmp_path):
+    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, "-days", "2",
+                    "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+    server = start_server("--tls-cert", certificate, "--tls-key", key)
+    assert server.url.startswith("https://")
+    secure = ("--cacert", certificate)
+    assert curl(server.url + "/health", None, *secure)[0] == 200
+    status, text = curl(server.url + "/v1/chat/completions", {**CHAT, "stream": True}, *secure, "-N")
+    assert status == 200
+    assert text.rstrip().endswith("data: [DONE]")
+    status, text = curl(server.url + "/tokenize", {"prompt": "word " * 200_000}, *secure)
+    assert json.loads(text)["count"] >= 200_000
+    session = requests.Session()
+    for _ in range(3):
+        assert session.get(server.url + "/v1/models", timeout=30, verify=certificate).status_code == 200
+    port = int(server.url.rsplit(":", 1)[1])
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as plain:
+        plain.sendall(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert b"200" not in plain.recv(1000), "nothing is answered in the clear"
+    with socket.create_connection(("127.0.0.1", port), timeout=30):  # says nothing: holds nothing up
+        assert server.stop() == 0
+
+
+def test_a_certificate_needs_its_key(tmp_path):
+    import conftest
+    run = subprocess.run([conftest.BINARY, "serve", "--port", "0", "--tls-cert", "/nowhere", "--tls-key", "/nowhere"],
+                         capture_output=True, text=True, timeout=60)
+    assert run.returncode == 2
+    assert "/nowhere" in run.stderr

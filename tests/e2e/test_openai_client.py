@@ -114,6 +114,25 @@ def test_completions_stream_the_same_text(client):
     assert "".join(chunk.choices[0].text for chunk in client.completions.create(**fields, stream=True)) == whole
 
 
+def test_an_echoed_prompt_has_the_logprobs_of_its_generation(client):
+    fields = dict(model="inkling-mini", temperature=0, logprobs=2)
+    prompt = "The capital of China is"
+    drawn = client.completions.create(prompt=prompt, max_tokens=2, **fields).choices[0]
+    reply = client.completions.create(prompt=prompt + drawn.text, echo=True, max_tokens=0, **fields)
+    scored = reply.choices[0]
+    assert scored.text == prompt + drawn.text
+    assert reply.usage.completion_tokens == 0
+    assert scored.logprobs.token_logprobs[0] is None
+    count = len(scored.logprobs.tokens)
+    assert count == reply.usage.prompt_tokens
+    shared = drawn.logprobs.tokens
+    assert scored.logprobs.tokens[-len(shared):] == shared
+    for a, b in zip(scored.logprobs.token_logprobs[-len(shared):], drawn.logprobs.token_logprobs):
+        assert a == pytest.approx(b, abs=1e-3)
+    for offset, token in zip(scored.logprobs.text_offset, scored.logprobs.tokens):
+        assert scored.text[offset:offset + len(token)] == token
+
+
 def test_responses_stream_the_same_items(client):
     fields = dict(model="inkling-mini", input="What is the capital of China?", temperature=0, instructions="Be brief.")
     whole = client.responses.create(**fields)

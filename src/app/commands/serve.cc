@@ -68,6 +68,7 @@ Result<server::ApiServerOptions> server_options(const ServeOptions& options) {
   server::ApiServerOptions settings;
   settings.http.host = options.host;
   settings.http.port = static_cast<std::uint16_t>(options.port);
+  settings.http.tls = {options.tls_certificate, options.tls_key};
   settings.access.api_keys = INK_TRY(read_keys(options.api_key_file));
   settings.access.allowed_origins = options.allowed_origins;
   settings.http.limits.body_bytes = static_cast<std::size_t>(options.max_body_mib * kMebibyte);
@@ -111,7 +112,8 @@ Status serve(const ServeOptions& options) {
   const std::string name = served.names.front();
   const std::unique_ptr<server::ApiServer> server =
       INK_TRY(server::ApiServer::create(settings, std::move(served)));
-  INK_TRY(print_line(fmt::format("serving {} on http://{}:{}", name, options.host, server->port())));
+  INK_TRY(print_line(fmt::format("serving {} on {}://{}:{}", name, options.tls_key.empty() ? "http" : "https",
+                                 options.host, server->port())));
   server->run();
   return {};
 }

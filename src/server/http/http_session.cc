@@ -65,6 +65,31 @@ struct HttpSession::AllSent {
   void await_resume() const noexcept {}
 };
 
+// Both are over when the client has done its part, when its time is up, or when it has left.
+struct HttpSession::Handshake {
+  HttpSession& session;
+  Error result{};
+  [[nodiscard]] bool await_ready() const noexcept { return !session.tls_; }
+  void await_suspend(std::coroutine_handle<> waiting) {
+    session.tls_->async_handshake(boost::asio::ssl::stream_base::server,
+                                  [this, waiting, self = session.shared_from_this()](const Error& error) {
+                                    result = error;
+                                    waiting.resume();
+                                  });
+  }
+  [[nodiscard]] bool await_resume() const noexcept { return !result; }
+};
+
+struct HttpSession::Farewell {
+  HttpSession& session;
+  [[nodiscard]] bool await_ready() const noexcept { return !session.tls_ || session.gone_; }
+  void await_suspend(std::coroutine_handle<> waiting) const {
+    session.tls_->async_shutdown(
+        [waiting, self = session.shared_from_this()](const Error&) { waiting.resume(); });
+  }
+  void await_resume() const noexcept {}
+};
+
 void HttpSession::start(std::function<void()> ended) {
   Error ignored;
   socket_.set_option(boost::asio::ip::tcp::no_delay(true), ignored);
@@ -72,6 +97,9 @@ void HttpSession::start(std::function<void()> ended) {
 }
 
 Task<> HttpSession::serve() {
+  enter(Phase::kHeader);
+  const bool secure = co_await Handshake{*this};
+  if (!secure) co_return disconnect();
   while (true) {
     const bool complete = co_await read_request();
     if (!complete) break;
@@ -82,13 +110,15 @@ Task<> HttpSession::serve() {
   send();
   co_await AllSent{*this};
   if (!parser_->is_done()) co_await discard_input();
+  deadline_ = Clock::now() + kLinger;
+  co_await Farewell{*this};
   disconnect();
 }
 
 // Closing a connection with unread input would make the client's system throw the response away.
 Task<> HttpSession::discard_input() {
   Error ignored;
-  socket_.shutdown(boost::asio::ip::tcp::socket::shutdown_send, ignored);
+  if (!tls_) socket_.shutdown(boost::asio::ip::tcp::socket::shutdown_send, ignored);
   deadline_ = Clock::now() + kLinger;
   while (!gone_ && !read_error_) {
     input_.clear();
@@ -146,10 +176,11 @@ void HttpSession::disconnect() {
 void HttpSession::start_read() {
   if (reading_) return;
   reading_ = true;
-  socket_.async_read_some(boost::asio::buffer(chunk_in_),
-                          [self = shared_from_this()](const Error& error, std::size_t num_bytes) {
-                            self->on_read(error, num_bytes);
-                          });
+  auto done = [self = shared_from_this()](const Error& error, std::size_t num_bytes) {
+    self->on_read(error, num_bytes);
+  };
+  if (tls_) return tls_->async_read_some(boost::asio::buffer(chunk_in_), std::move(done));
+  socket_.async_read_some(boost::asio::buffer(chunk_in_), std::move(done));
 }
 
 void HttpSession::on_read(const Error& error, std::size_t num_bytes) {
@@ -345,10 +376,12 @@ void HttpSession::on_sent(const Error& error, std::size_t num_bytes) {
   sent_ += num_bytes;
   if (!gone_ && sent_ < sending_.size()) {
     if (num_bytes > 0) send_deadline_ = Clock::now() + host_.limits.send;
-    socket_.async_write_some(
-        boost::asio::buffer(sending_.data() + sent_, sending_.size() - sent_),
-        [self = shared_from_this()](const Error& result, std::size_t sent) { self->on_sent(result, sent); });
-    return;
+    auto done = [self = shared_from_this()](const Error& result, std::size_t sent) {
+      self->on_sent(result, sent);
+    };
+    const auto rest = boost::asio::buffer(sending_.data() + sent_, sending_.size() - sent_);
+    if (tls_) return tls_->async_write_some(rest, std::move(done));
+    return socket_.async_write_some(rest, std::move(done));
   }
   sending_.clear();
   send_deadline_ = Clock::time_point::max();

@@ -5,6 +5,8 @@
 
 #include <array>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/stream.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <chrono>
@@ -22,6 +24,7 @@ struct SessionHost {
   HttpLimits limits;
   HttpHandler handler;
   HttpServer::Admission admit;
+  std::optional<boost::asio::ssl::context> tls;
   bool draining = false;
 };
 
@@ -31,7 +34,9 @@ class HttpSession final : public Exchange, public std::enable_shared_from_this<H
   using Clock = std::chrono::steady_clock;
 
   HttpSession(boost::asio::ip::tcp::socket socket, SessionHost& host)
-      : socket_(std::move(socket)), host_(host) {}
+      : socket_(std::move(socket)), host_(host) {
+    if (host.tls) tls_.emplace(socket_, *host.tls);
+  }
 
   void start(std::function<void()> ended);
   // Called several times a second: ends what has taken too long.
@@ -61,6 +66,8 @@ class HttpSession final : public Exchange, public std::enable_shared_from_this<H
   enum class Phase { kIdle, kHeader, kBody, kAnswering, kClosing };
 
   Task<> serve();
+  struct Handshake;
+  struct Farewell;
   Task<bool> read_request();
   Task<bool> read_until(Phase phase);
   Task<> answer();
@@ -83,6 +90,7 @@ class HttpSession final : public Exchange, public std::enable_shared_from_this<H
   void finish_stream();
 
   boost::asio::ip::tcp::socket socket_;
+  std::optional<boost::asio::ssl::stream<boost::asio::ip::tcp::socket&>> tls_;
   SessionHost& host_;
   Phase phase_ = Phase::kIdle;
   Clock::time_point deadline_ = Clock::time_point::max();  // of the phase
