@@ -45,6 +45,7 @@ Result<std::unique_ptr<DecoderRunner>> DecoderRunner::create(const DecoderParts&
     return invalid(fmt::format("{} drafts need as many MTP heads; the checkpoint has {}", options.draft_rows,
                                parts.config->num_mtp()));
   std::unique_ptr<DecoderRunner> runner(new DecoderRunner(parts, options));
+  const auto turn = parts.backend->take_turn();
   INK_TRY(runner->allocate(forbidden));
   return runner;
 }
@@ -95,16 +96,18 @@ Status DecoderRunner::make_heads(const sampling::TokenMask& forbidden) {
   pass->set_override(options_.draft_override);
   heads_ = std::make_unique<speculative::HeadDrafter>(
       std::move(pass), model::CacheView{storage_->rows(), storage_->ring_rows(), page_table_, {}}, depths,
-      *stream_);
+      *parts_.backend, *stream_);
   return {};
 }
 
 Status DecoderRunner::encode(MediaKind kind, const TensorView& rows, std::span<float> vectors) {
+  const auto turn = parts_.backend->take_turn();
   towers_->encode(kind, rows, vectors, *stream_);
   return {};
 }
 
 Status DecoderRunner::copy_state(std::span<const cache::RowCopy> copies) {
+  const auto turn = parts_.backend->take_turn();
   storage_->copy(copies, *stream_);
   return {};
 }
@@ -214,6 +217,7 @@ model::CacheView DecoderRunner::cache_view(const StepBatch& batch, const Flight&
 }
 
 Status DecoderRunner::submit(const StepBatch& batch) {
+  const auto turn = parts_.backend->take_turn();
   const std::size_t flight_idx = static_cast<std::size_t>(submitted_) % kFlights;
   Flight& flight = flights_[flight_idx];
   flight.draws = batch.num_draws();

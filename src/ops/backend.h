@@ -2,6 +2,7 @@
 // ops/backend.h - everything a device offers: the union of the families. Backends know no model.
 #pragma once
 
+#include <mutex>
 #include <string>
 
 #include "ops/attention.h"
@@ -19,8 +20,10 @@
 
 namespace inkstone::ops {
 
-// Operations are called from one thread at a time. They check their arguments (a wrong one is a fault of
-// ours), read and write caller-owned memory of this backend, and read nothing back to the host.
+// Operations are called from one thread at a time: where several may compute on a backend (two engines; an
+// engine and a tower), each holds its turn from the first operation of a piece of work to the last. They
+// check their arguments (a wrong one is a fault of ours), read and write caller-owned memory of this backend,
+// and read nothing back to the host.
 class Backend : public MemoryOps,
                 public GraphOps,
                 public EmbedOps,
@@ -37,6 +40,12 @@ class Backend : public MemoryOps,
   [[nodiscard]] virtual std::string name() const = 0;  // "reference", "cpu", "cuda"
   // Number type of activations and state: kF32 on hosts, kBF16 on CUDA.
   [[nodiscard]] virtual ScalarType activation_type() const = 0;
+
+  // Waits until nobody else computes here. Not to be taken twice by one thread.
+  [[nodiscard]] std::unique_lock<std::mutex> take_turn() { return std::unique_lock(turn_); }
+
+ private:
+  std::mutex turn_;
 };
 
 }  // namespace inkstone::ops

@@ -4,6 +4,7 @@
 namespace inkstone::speculative {
 
 Status HeadDrafter::draft(std::span<const DraftRequest> requests, std::vector<Drafts>& drafts) {
+  const auto turn = backend_.take_turn();
   rows_.clear();
   for (const DraftRequest& request : requests)
     rows_.push_back({.range = request.heads,

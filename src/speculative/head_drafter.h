@@ -14,8 +14,12 @@ namespace inkstone::speculative {
 class HeadDrafter final : public Drafter {
  public:
   HeadDrafter(std::unique_ptr<HeadPass> pass, model::CacheView cache, std::int64_t depths,
-              ops::Stream& stream)
-      : pass_(std::move(pass)), cache_(std::move(cache)), depths_(depths), stream_(stream) {}
+              ops::Backend& backend, ops::Stream& stream)
+      : pass_(std::move(pass)),
+        cache_(std::move(cache)),
+        depths_(depths),
+        backend_(backend),
+        stream_(stream) {}
 
   [[nodiscard]] std::int64_t max_depth() const override { return depths_; }
   [[nodiscard]] bool keeps_state() const override { return true; }
@@ -27,6 +31,7 @@ class HeadDrafter final : public Drafter {
   std::unique_ptr<HeadPass> pass_;
   model::CacheView cache_;
   std::int64_t depths_;
+  ops::Backend& backend_;
   ops::Stream& stream_;
   std::vector<HeadRows> rows_;
 };
