@@ -108,7 +108,8 @@ void DraftStage::add(Request& request, std::int32_t table_row, cache::SlotId slo
                               .end = end,
                               .depths = own.depths,
                               .media = request.media,
-                              .rules = &request.rules}});
+                              .rules = &request.rules,
+                              .constraint = request.submission.constraint.get()}});
 }
 
 std::int64_t DraftStage::wanted_drafts(Request& request) {

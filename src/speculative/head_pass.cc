@@ -198,12 +198,14 @@ void HeadPass::choose_drawing(std::span<const HeadRows> rows, std::int64_t depth
     drawing_.push_back(i);
     list(Input::kLogits).push_back(list(Input::kBegin)[s + 1] - 1);
     const std::int64_t position = static_cast<std::int64_t>(rows[i].tokens.size()) + depth;
+    sampling::TokenConstraint* const constraint = rows[i].range.constraint;
     // Penalties count accepted tokens only, so the token fed at the row does not matter.
     draws_.push_back({.sequence = rows[i].range.rules,
                       .position = narrow(position),
                       .fed_token = 0,
                       .counts_drafts = false,
-                      .mask = {}});
+                      .mask = constraint == nullptr ? std::span<const std::uint32_t>()
+                                                    : constraint->mask_after(drafts[i])});
   }
 }
 

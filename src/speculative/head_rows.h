@@ -7,6 +7,7 @@
 #include <span>
 
 #include "sampling/sequence_rules.h"
+#include "sampling/token_constraint.h"
 
 namespace inkstone::speculative {
 
@@ -38,6 +39,8 @@ struct HeadRange {
   std::int64_t depths = 0;  // those that have all rows before `begin`; 0: nothing runs
   std::span<const MediaSpan> media;
   const sampling::SequenceRules* rules = nullptr;  // of sequences that draft
+  // Of those under a grammar: a draft that it forbids would never stand.
+  sampling::TokenConstraint* constraint = nullptr;
 };
 
 // What stands in for the token that depth `depth` drew behind these tokens. Tests force acceptance with it.
