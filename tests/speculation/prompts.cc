@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "chat/prompt_encoder.h"
 #include "chat/request_parser.h"
+#include "tests/support/golden_data.h"
 
 namespace inkstone::testing {
 namespace {
@@ -21,7 +22,7 @@ T value_of(Result<T> result) {
 }  // namespace
 
 std::vector<Prompt> recorded_prompts(std::int64_t longest) {
-  std::ifstream file(INKSTONE_SOURCE_DIR "/tests/data/golden/transcripts.json");
+  std::ifstream file(golden_path("transcripts.json"));
   std::vector<Prompt> prompts;
   for (const nlohmann::json& entry : nlohmann::json::parse(file)) {
     const auto task = entry["task"].get<std::string>();
@@ -34,9 +35,9 @@ std::vector<Prompt> recorded_prompts(std::int64_t longest) {
 }
 
 std::vector<Prompt> task_prompts(const std::string& set) {
-  const app::FrontEnd front = value_of(app::load_front_end(INKSTONE_SOURCE_DIR "/models/inkling-mini"));
+  const app::FrontEnd front = value_of(app::load_front_end(source_path("models/inkling-mini")));
   const chat::PromptEncoder encoder(front.tokenizer, front.tokens);
-  std::ifstream file(INKSTONE_SOURCE_DIR "/tests/data/evals/" + set + ".jsonl");
+  std::ifstream file(source_path("tests/data/evals/" + set + ".jsonl"));
   std::vector<Prompt> prompts;
   for (std::string line; std::getline(file, line);) {
     const nlohmann::json item = nlohmann::json::parse(line);
