@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs what needs a GPU, from the root of the repository, on a machine that has one: conformance, sanitizers, benches.
-#   OUT=folder BUNDLE=archive LIMIT_S=seconds tools/gpu/check.sh [conformance] [model] [program] [bench] [decode] [sanitize]
-# By default all but the last, of build/cuda-portable/inkstone-bundle.tar.xz (tools/bundle.sh). Every part has a time limit; full logs go to
+#   OUT=folder BUNDLE=archive LIMIT_S=seconds tools/gpu/check.sh [conformance] [model] [speculate] [program] [bench] [decode] [sanitize]
+# By default all but `speculate` and `sanitize`, of build/cuda-portable/inkstone-bundle.tar.xz (tools/bundle.sh). Every part has a time limit; full logs go to
 # $OUT (a few files), a short summary is printed last. No sanitizer is started after LIMIT_S (480).
 set -uo pipefail
 cd "$(dirname "$0")/../.."
@@ -18,7 +18,7 @@ parts=${*:-conformance model program bench decode}
 suites="RowOps Linear GatedLinear ShortConv Route Moe Attention Sample"
 summary=$out/summary.txt
 : >"$summary"
-rm -f "$out"/{conformance,model,program,sanitize}.txt
+rm -f "$out"/{conformance,model,speculate,program,sanitize}.txt
 export INKSTONE_SOURCE_DIR=$PWD
 
 note() { echo "$*" >>"$summary"; }
@@ -52,6 +52,23 @@ run_model() {
       grep -E 'Actual|FAILED|CHECK|ailure|failed|rror' "$log" | sort | uniq -c | sort -rn | head -30 | cut -c1-200 >>"$summary"
     fi
   done
+}
+
+# Drafts change nothing, bit for bit: N = 0, 1, 3, 8 and auto, alone and eight together. 500 sampled runs first.
+run_speculate() {
+  for suite in OfSampledAnswers OfEveryDepth OfThirtyTurnsOfOneConversation OfRecordedConversations OfAnswersUnderAGrammar \
+    OfTwoEnginesOnOneBackend OfQuestionsAboutMedia OfLongConversations; do
+    log=$home/speculate.txt
+    started=$SECONDS
+    timeout 150 "$home/gpu_test" --gtest_filter="Equality.$suite" >"$log" 2>&1
+    status=$?
+    cat "$log" >>"$out/speculate.txt"
+    note "speculate $suite: exit $status, $(grep -cE '^\[ +OK' "$log") passed, in $((SECONDS - started)) s"
+    if [ "$status" -ne 0 ]; then grep -A4 'Failure' "$log" | head -24 | cut -c1-200 >>"$summary"; fi
+  done
+  timeout 60 "$home/inkstone" bench decode --backend cuda --speculate all >"$home/bench.txt" 2>&1
+  note "inkstone bench decode --speculate all: exit $?"
+  cat "$home/bench.txt" >>"$summary"
 }
 
 # What a user runs.
