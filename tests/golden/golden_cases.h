@@ -74,6 +74,7 @@ inline void expect_hidden(const std::string& name, const model::ProbeResult& res
 }
 
 inline void expect_heads(const std::string& name, const model::ProbeResult& result) {
+  // Cases B28, B58: every head's choice at every row, with known tokens.
   for (std::size_t depth = 0; depth < result.mtp.size(); ++depth) {
     const std::string prefix = name + ".mtp" + std::to_string(depth);
     expect_choices(prefix, result.mtp[depth].choices, goldens().ints(prefix + ".argmax"));

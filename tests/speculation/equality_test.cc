@@ -82,7 +82,7 @@ class Equality : public ::testing::Test {
   static bool gives_recorded_answers() { return tested_backend() != "cuda"; }
 };
 
-// `ids` is a prompt; every run has other rules.
+// `ids` is a prompt; every run has other rules. Cases B37: log-probabilities of 0, 1 and 20 alternatives.
 Submission sampled(const std::vector<std::int32_t>& ids, std::size_t run) {
   Submission submission;
   submission.prompt = ids;
@@ -185,7 +185,7 @@ TEST_F(Equality, OfQuestionsAboutMedia) {
     for (std::size_t i = 0; i < tasks.items.size(); i += kPromptStep) {
       Result<app::Question> question = maker.make(tasks.items[i]);
       ASSERT_TRUE(question) << question.error().message;
-      Submission submission = engine::greedy(std::move(question->prompt), 100);
+      Submission submission = engine::greedy(std::move(question->prompt), 150);
       submission.media = std::move(question->media);
       submission.end_ids = {kEndId};
       submissions.push_back(std::move(submission));
