@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/block.h"
 
+#include <optional>
+
 namespace inkstone::model {
 namespace {
 
@@ -8,8 +10,9 @@ TensorView take(const StepContext& step, std::int64_t columns) {
   return step.workspace.take(step.backend.activation_type(), {step.rows.num_rows(), columns});
 }
 
-void norm(const StepContext& step, const TensorView& x, const TensorView& weight, const TensorView& out) {
-  step.backend.rms_norm({x, weight, out, static_cast<float>(step.config.rms_norm_eps)}, step.stream);
+ops::RmsNormArgs norm(const StepContext& step, const TensorView& x, const TensorView& weight,
+                      const TensorView& out) {
+  return {x, weight, out, static_cast<float>(step.config.rms_norm_eps)};
 }
 
 void linear(const StepContext& step, const TensorView& x, const MatrixBank& weight, const TensorView& out,
@@ -20,10 +23,9 @@ void linear(const StepContext& step, const TensorView& x, const MatrixBank& weig
 }
 
 // A short convolution over one of the block's four streams.
-void conv(const StepContext& step, const TensorView& x, const TensorView& weight, std::size_t group,
-          const TensorView& out) {
-  const ops::StateRows state = step.cache.rows(group, {x.shape[1]});
-  step.backend.short_conv({x, weight, step.rows, state, out}, step.stream);
+ops::ShortConvArgs conv(const StepContext& step, const TensorView& x, const TensorView& weight,
+                        std::size_t group, const TensorView& out) {
+  return {x, weight, step.rows, step.cache.rows(group, {x.shape[1]}), out};
 }
 
 // Columns of the fused projection: queries, keys, values and relative features side by side.
@@ -48,13 +50,16 @@ Projections project(const StepContext& step, const AttentionWeights& weights, co
 
 // tau on queries and relative features of global layers (`model.md` 5.4); applied to the features instead of
 // the logits, which are linear in them.
-void scale_for_length(const StepContext& step, const checkpoint::AttentionShape& shape,
-                      const Projections& parts) {
-  if (shape.window != 0 || !step.config.log_scaling_floor) return;
-  const auto floor = static_cast<float>(*step.config.log_scaling_floor);
-  const auto alpha = static_cast<float>(step.config.log_scaling_alpha);
-  step.backend.log_scale({parts.q, step.rows.row_position, floor, alpha}, step.stream);
-  step.backend.log_scale({parts.r, step.rows.row_position, floor, alpha}, step.stream);
+std::optional<ops::LogScaleArgs> length_scale(const StepContext& step,
+                                              const checkpoint::AttentionShape& shape, const TensorView& x) {
+  if (shape.window != 0 || !step.config.log_scaling_floor) return std::nullopt;
+  return ops::LogScaleArgs{x, step.rows.row_position, static_cast<float>(*step.config.log_scaling_floor),
+                           static_cast<float>(step.config.log_scaling_alpha)};
+}
+
+// A ring takes the batch's keys before its attention only while they replace none that it reads.
+bool stores_early(const StepContext& step, const ops::StateRows& state, std::int64_t window) {
+  return state.paged() || step.rows.max_sequence_rows <= state.ring_rows - window;
 }
 
 // Attention over the normed input x [T, M]; the result before its convolution goes to out [T, M].
@@ -66,20 +71,25 @@ void attend(const StepContext& step, const BlockWeights& block, std::int64_t ind
   const Projections parts = project(step, weights, x);
   const TensorView k_flat = take(step, shape.kv_heads * shape.head_dim);
   const TensorView v_flat = take(step, shape.kv_heads * shape.head_dim);
-  conv(step, parts.k, weights.k_conv, group_index(index, BlockState::kKConv), k_flat);
-  conv(step, parts.v, weights.v_conv, group_index(index, BlockState::kVConv), v_flat);
-
   const TensorView q = parts.q.reshaped({num_rows, shape.query_heads, shape.head_dim});
   const TensorView k = k_flat.reshaped({num_rows, shape.kv_heads, shape.head_dim});
   const TensorView v = v_flat.reshaped({num_rows, shape.kv_heads, shape.head_dim});
   const TensorView rel = parts.r.reshaped({num_rows, shape.query_heads, step.config.d_rel});
-  norm(step, q, weights.q_norm, q);
-  norm(step, k, weights.k_norm, k);
-  scale_for_length(step, shape, parts);
-
-  const TensorView mixed = take(step, shape.query_heads * shape.head_dim);
   const ops::StateRows state =
       step.cache.rows(group_index(index, BlockState::kKv), {shape.kv_heads, 2, shape.head_dim});
+  const ops::StoreKvArgs store{k, v, step.rows, state};
+  const bool early = stores_early(step, state, shape.window);
+  step.backend.prepare_heads(
+      {.k_conv = conv(step, parts.k, weights.k_conv, group_index(index, BlockState::kKConv), k_flat),
+       .v_conv = conv(step, parts.v, weights.v_conv, group_index(index, BlockState::kVConv), v_flat),
+       .q_norm = norm(step, q, weights.q_norm, q),
+       .k_norm = norm(step, k, weights.k_norm, k),
+       .q_scale = length_scale(step, shape, parts.q),
+       .rel_scale = length_scale(step, shape, parts.r),
+       .store = early ? std::optional(store) : std::nullopt},
+      step.stream);
+
+  const TensorView mixed = take(step, shape.query_heads * shape.head_dim);
   step.backend.attention({.q = q,
                           .k = k,
                           .v = v,
@@ -92,7 +102,7 @@ void attend(const StepContext& step, const BlockWeights& block, std::int64_t ind
                           .window = shape.window,
                           .step_rows = step.step_rows},
                          step.stream);
-  step.backend.store_kv({k, v, step.rows, state}, step.stream);
+  if (!early) step.backend.store_kv(store, step.stream);
   linear(step, mixed, weights.out, out);
 }
 
@@ -112,52 +122,60 @@ void moe_mlp(const StepContext& step, const MoeWeights& weights, const TensorVie
   const TensorView expert_weights = step.workspace.take(ScalarType::kF32, {num_rows, slots});
   const TensorView hidden =
       step.workspace.take(step.backend.activation_type(), {num_rows, slots, step.config.expert_width});
-  linear(step, x, weights.gate, logits);
-  step.backend.route({logits, weights.bias, weights.global_scale, static_cast<float>(step.config.route_scale),
-                      experts, expert_weights, step.rows.row_sequence},
-                     step.stream);
-  step.backend.moe({.x = x,
-                    .experts = experts,
-                    .weights = expert_weights,
-                    .routed_w13 = weights.routed_w13,
-                    .routed_w2 = weights.routed_w2,
-                    .shared_w13 = weights.shared_w13,
-                    .shared_w2 = weights.shared_w2,
-                    .hidden = hidden,
-                    .out = out,
-                    .step_rows = step.step_rows,
-                    .nvfp4_activations = step.nvfp4_activations},
-                   step.stream);
+  step.backend.mixture(
+      {.gate = {.x = x, .weights = {&weights.gate, 1}, .out = logits, .step_rows = step.step_rows},
+       .route = {logits, weights.bias, weights.global_scale, static_cast<float>(step.config.route_scale),
+                 experts, expert_weights, step.rows.row_sequence},
+       .moe = {.x = x,
+               .experts = experts,
+               .weights = expert_weights,
+               .routed_w13 = weights.routed_w13,
+               .routed_w2 = weights.routed_w2,
+               .shared_w13 = weights.shared_w13,
+               .shared_w2 = weights.shared_w2,
+               .hidden = hidden,
+               .out = out,
+               .step_rows = step.step_rows,
+               .nvfp4_activations = step.nvfp4_activations}},
+      step.stream);
 }
 
 }  // namespace
 
-void run_block(const StepContext& step, const BlockWeights& weights, std::int64_t index,
-               const TensorView& x) {
+void run_block(const StepContext& step, const BlockWeights& weights, std::int64_t index, const TensorView& x,
+               const NormedInput& normed) {
   const std::int64_t mark = step.workspace.mark();
-  const TensorView normed = take(step, x.shape[1]);
   const TensorView branch = take(step, x.shape[1]);
   const TensorView convolved = take(step, x.shape[1]);
+  const ops::AddArgs sum{x, convolved, x};
 
-  norm(step, x, weights.attn_norm, normed);
-  attend(step, weights, index, normed, branch);
-  conv(step, branch, weights.attn_conv, group_index(index, BlockState::kAttentionConv), convolved);
-  step.backend.add({x, convolved, x}, step.stream);
+  attend(step, weights, index, normed.rows, branch);
+  step.backend.end_branch({.conv = conv(step, branch, weights.attn_conv,
+                                        group_index(index, BlockState::kAttentionConv), convolved),
+                           .add = sum,
+                           .norm = norm(step, x, weights.mlp_norm, normed.rows)},
+                          step.stream);
 
-  norm(step, x, weights.mlp_norm, normed);
   if (weights.dense) {
-    dense_mlp(step, *weights.dense, normed, branch);
+    dense_mlp(step, *weights.dense, normed.rows, branch);
   } else {
-    moe_mlp(step, *weights.moe, normed, branch);
+    moe_mlp(step, *weights.moe, normed.rows, branch);
   }
-  conv(step, branch, weights.mlp_conv, group_index(index, BlockState::kMlpConv), convolved);
-  step.backend.add({x, convolved, x}, step.stream);
+  const ops::ShortConvArgs mlp_conv =
+      conv(step, branch, weights.mlp_conv, group_index(index, BlockState::kMlpConv), convolved);
+  if (normed.next_norm.empty()) {
+    step.backend.short_conv(mlp_conv, step.stream);
+    step.backend.add(sum, step.stream);
+  } else {
+    step.backend.end_branch(
+        {.conv = mlp_conv, .add = sum, .norm = norm(step, x, normed.next_norm, normed.rows)}, step.stream);
+  }
   step.workspace.rewind(mark);
 }
 
 void measure_block(const checkpoint::ModelConfig& config, ScalarType type, std::int64_t num_rows,
                    Workspace& workspace) {
-  for (int i = 0; i < 3; ++i) workspace.take(type, {num_rows, config.width});
+  for (int i = 0; i < 2; ++i) workspace.take(type, {num_rows, config.width});
   for (const checkpoint::AttentionShape* shape : {&config.sliding, &config.global}) {
     const std::int64_t query_width = shape->query_heads * shape->head_dim;
     const std::int64_t kv_width = shape->kv_heads * shape->head_dim;

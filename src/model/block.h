@@ -24,10 +24,17 @@ struct StepContext {
   bool nvfp4_activations = false;
 };
 
+// The residual stream normed for whoever reads it next [T, M].
+struct NormedInput {
+  TensorView rows;       // before a block: by its attn_norm; after it: by next_norm
+  TensorView next_norm;  // empty: nothing is normed after the block
+};
+
 // x += SConv(Attention(norm(x))); x += SConv(MLP(norm(x))). `x` is the residual stream [T, M], updated in
 // place. `block` counts layers, then MTP depths (model/state_spec.h). Takes scratch from the workspace and
 // gives it back.
-void run_block(const StepContext& step, const BlockWeights& weights, std::int64_t block, const TensorView& x);
+void run_block(const StepContext& step, const BlockWeights& weights, std::int64_t block, const TensorView& x,
+               const NormedInput& normed);
 
 // Takes from `workspace` what the largest block of the configuration takes for `num_rows` rows: with a
 // measuring workspace, the size of a real one.

@@ -28,7 +28,9 @@ TensorView MtpHeads::forward(std::int64_t depth, const TensorView& hidden, const
       {.x = joined, .weights = {&weights.input_proj, 1}, .out = out, .step_rows = batch.step_rows}, stream);
 
   const StepContext step{config_, backend_, stream, workspace, batch.rows, cache, batch.step_rows};
-  run_block(step, weights.block, config_.num_layers() + depth, out);
+  const TensorView normed = workspace.take(type, out.shape);
+  backend_.rms_norm({out, weights.block.attn_norm, normed, eps}, stream);
+  run_block(step, weights.block, config_.num_layers() + depth, out, {normed, {}});
   if (!weights_.mtp_chain_norm.empty()) backend_.rms_norm({out, weights_.mtp_chain_norm, out, eps}, stream);
   workspace.rewind(mark);
   return out;
@@ -38,7 +40,7 @@ std::int64_t MtpHeads::workspace_bytes(std::int64_t num_rows) const {
   if (num_depths() == 0) return 0;
   Workspace measure;
   const ScalarType type = backend_.activation_type();
-  for (int i = 0; i < 2; ++i) measure.take(type, {num_rows, config_.width});
+  for (int i = 0; i < 3; ++i) measure.take(type, {num_rows, config_.width});
   measure.take(type, {num_rows, 2 * config_.width});
   measure_block(config_, type, num_rows, measure);
   return measure.peak_bytes();

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "ops/attention.h"
+#include "ops/compositions.h"
 #include "ops/conv.h"
 #include "ops/copy.h"
 #include "ops/elementwise.h"
@@ -35,11 +36,17 @@ class Backend : public MemoryOps,
                 public ElementwiseOps,
                 public CopyOps,
                 public QuantOps,
-                public SampleOps {
+                public SampleOps,
+                public Compositions {
  public:
   [[nodiscard]] virtual std::string name() const = 0;  // "reference", "cpu", "cuda"
   // Number type of activations and state: kF32 on hosts, kBF16 on CUDA.
   [[nodiscard]] virtual ScalarType activation_type() const = 0;
+
+  // The parts, one after the other.
+  void end_branch(const EndBranchArgs& args, Stream& stream) override;
+  void prepare_heads(const PrepareHeadsArgs& args, Stream& stream) override;
+  void mixture(const MixtureArgs& args, Stream& stream) override;
 
   // Waits until nobody else computes here. Not to be taken twice by one thread.
   [[nodiscard]] std::unique_lock<std::mutex> take_turn() { return std::unique_lock(turn_); }
