@@ -45,7 +45,7 @@ Result<std::vector<KernelChoice>> choose_kernels(const DeviceInfo& device,
   return std::vector<KernelChoice>{
       {"linear, gated_linear", "mma m16n8k16, weights as A, 16-row stripes"},
       {"moe", "the same, grouped by expert; NVFP4 decoded in registers (W4A16)"},
-      {"attention, step rows", "mma tiles of 64 keys, splits at multiples of 128 keys"},
+      {"attention, step rows", "mma tiles of 64 keys, splits at multiples of 64 keys"},
       {"attention, prefill rows", "mma tiles of 64 keys x 64 packed rows"}};
 }
 

@@ -85,6 +85,8 @@ class CudaBackend : public GpuBackend {
   [[nodiscard]] bool captures() const override { return true; }
   std::unique_ptr<ops::Graph> capture(ops::Stream& stream, const std::function<void()>& operations) override;
   double time_seconds(ops::Stream& stream, const std::function<void()>& operations) override;
+  void overlap_launches(bool on) override { overlaps_ = on; }
+  void forget_maximum(bool on) override { forgets_maximum_ = on; }
 
   void embed(const ops::EmbedArgs& args, ops::Stream& stream) override { run(cuda::embed, args, stream); }
   void embed_sum(const ops::EmbedSumArgs& args, ops::Stream& stream) override {
@@ -122,6 +124,15 @@ class CudaBackend : public GpuBackend {
   void round_nvfp4(const ops::RoundNvfp4Args& args, ops::Stream& stream) override {
     run(cuda::round_nvfp4, args, stream);
   }
+  void end_branch(const ops::EndBranchArgs& args, ops::Stream& stream) override {
+    run(cuda::end_branch, args, stream);
+  }
+  void prepare_heads(const ops::PrepareHeadsArgs& args, ops::Stream& stream) override {
+    run(cuda::prepare_heads, args, stream);
+  }
+  void mixture(const ops::MixtureArgs& args, ops::Stream& stream) override {
+    run(cuda::mixture, args, stream);
+  }
   [[nodiscard]] std::int64_t sample_workspace_bytes(std::int64_t rows,
                                                     std::int64_t num_valid) const override {
     return cuda::sample_workspace_bytes(rows, num_valid);
@@ -132,7 +143,7 @@ class CudaBackend : public GpuBackend {
   template <class Args>
   void run(void (*operation)(const Args&, const Launch&), const Args& args, ops::Stream& stream) {
     ops::check(args);
-    operation(args, {queue(stream), scratch_});
+    operation(args, {queue(stream), scratch_, overlaps_, forgets_maximum_});
   }
   void move(void* to, const void* from, std::int64_t bytes, cudaMemcpyKind kind, ops::Stream& stream) {
     if (bytes > 0) INK_CUDA(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), kind, queue(stream)));
@@ -140,6 +151,8 @@ class CudaBackend : public GpuBackend {
 
   DeviceInfo device_;
   Scratch scratch_;
+  bool overlaps_ = true;
+  bool forgets_maximum_ = false;
 };
 
 Result<ops::Buffer> CudaBackend::allocate(std::int64_t bytes) {

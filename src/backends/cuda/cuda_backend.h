@@ -25,6 +25,12 @@ class GpuBackend : public ops::Backend {
   [[nodiscard]] virtual const DeviceInfo& device() const = 0;
   // Seconds of device time between two points of a stream: benches only. Waits.
   virtual double time_seconds(ops::Stream& stream, const std::function<void()>& operations) = 0;
+  // Whether kernels may begin while the one before them still runs; on from the start. No bit depends on it:
+  // benches and the search for races turn it off.
+  virtual void overlap_launches(bool on) = 0;
+  // A planted fault: attention adds the partial results of its splits without regard to their maxima. For
+  // tests that must notice it.
+  virtual void forget_maximum(bool on) = 0;
 };
 
 // kUnsupported with the reason where the device cannot run the kernels; kNotFound where there is none.

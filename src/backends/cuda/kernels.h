@@ -24,6 +24,9 @@ void gelu(const ops::GeluArgs& args, const Launch& launch);
 void gather_rows(const ops::GatherRowsArgs& args, const Launch& launch);
 void scatter_rows(const ops::ScatterRowsArgs& args, const Launch& launch);
 void round_nvfp4(const ops::RoundNvfp4Args& args, const Launch& launch);
+void end_branch(const ops::EndBranchArgs& args, const Launch& launch);
+void prepare_heads(const ops::PrepareHeadsArgs& args, const Launch& launch);
+void mixture(const ops::MixtureArgs& args, const Launch& launch);
 void sample(const ops::SampleArgs& args, const Launch& launch);
 std::int64_t sample_workspace_bytes(std::int64_t rows, std::int64_t num_valid);
 

@@ -31,15 +31,23 @@ class Scratch {
 
   // At least `bytes`, aligned to 256. The next call may return the same memory.
   std::byte* reserve(std::int64_t bytes, cudaStream_t stream);
+  // A counter that is zero before each operation and that the operation leaves at zero: the last of its
+  // blocks to arrive finds out by it that it is the last.
+  unsigned* arrivals(cudaStream_t stream);
 
  private:
+  void* allocate(std::int64_t bytes, cudaStream_t stream);
+
   std::vector<void*> blocks_;
+  unsigned* arrivals_ = nullptr;
   std::int64_t capacity_bytes_ = 0;
 };
 
 struct Launch {
   cudaStream_t stream = nullptr;
   Scratch& scratch;
+  bool overlaps = true;          // kernels may begin before the one before them ends (primitives/overlap.cuh)
+  bool forgets_maximum = false;  // GpuBackend::forget_maximum
 };
 
 constexpr std::int64_t ceil_div(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
@@ -51,6 +59,13 @@ inline bool is_vectorised(const TensorView& view) {
          view.row_elements() % per_vector == 0;
 }
 
+// The same for a vector of weights, read 16 bytes at a time.
+inline void expect_bf16_weights(const TensorView& view) {
+  INK_CHECK(view.type == ScalarType::kBF16 && reinterpret_cast<std::uintptr_t>(view.data) % 16 == 0 &&
+                view.shape[0] % 8 == 0,
+            "weights are BF16, aligned to 16 bytes");
+}
+
 inline void expect_vectorised(const TensorView& view) {
   INK_CHECK(view.rows() == 0 || is_vectorised(view), "rows are aligned to 16 bytes");
 }
@@ -59,6 +74,16 @@ inline void expect_vectorised(const TensorView& view) {
 inline void expect_bf16(const TensorView& view) {
   INK_CHECK(view.type == ScalarType::kBF16, "activations on CUDA are BF16");
   expect_vectorised(view);
+}
+
+// The most shared memory that the step kernels ask for; a block of sm_90 gets 227 KB, its static part
+// included.
+inline constexpr std::int64_t kMaxStagedBytes = std::int64_t{208} * 1024;
+
+template <class Kernel>
+void allow_shared_memory(Kernel* kernel, std::int64_t bytes) {
+  INK_CUDA(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
 }
 
 // After every launch: a configuration that the device refuses shows here.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cuda/attention/flash.cuh"
 #include "backends/cuda/kernels.h"
+#include "backends/cuda/primitives/overlap.cuh"
 
 #include <algorithm>
 
@@ -50,6 +51,7 @@ __global__ void __launch_bounds__(kFlashThreads) prefill_kernel(AttentionProblem
   }
   FlashWork w;
   if (!find_rows(p, sequence, static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.x), false, w)) return;
+  start_tile(p, w, 0, shared);
   FlashRows rows;
   load_rows(p, w, rows);
   attend(p, w, shared, rows);
@@ -88,7 +90,7 @@ __device__ bool find_split(const AttentionProblem& p, int index, int splits, Fla
 
 // Computes: partial attention of step rows over one split of the keys: weighted sums, their maximum and sum.
 // Layout: block (64 packed rows x split, key head, sequence). Roles, synchronisation, budget: as
-// prefill_kernel.
+// prefill_kernel; a first tile of keys older than the batch is sent for before the kernel waits for its rows.
 __global__ void __launch_bounds__(kFlashThreads) step_kernel(AttentionProblem p, int splits) {
   extern __shared__ uint4 dynamic[];
   auto& shared = *reinterpret_cast<FlashShared*>(dynamic);
@@ -97,8 +99,16 @@ __global__ void __launch_bounds__(kFlashThreads) step_kernel(AttentionProblem p,
   FlashWork w;
   int size = 0;
   int number = 0;
-  if (!find_rows(p, static_cast<int>(blockIdx.z), static_cast<int>(blockIdx.y), block, true, w)) return;
-  if (!find_split(p, index, splits, w, size, number)) return;
+  if (!find_rows(p, static_cast<int>(blockIdx.z), static_cast<int>(blockIdx.y), block, true, w) ||
+      !find_split(p, index, splits, w, size, number)) {
+    wait_for_previous();
+    return;
+  }
+  const bool older = (w.key_begin / kTileKeys + 1) * kTileKeys <= w.first;
+  if (older) start_tile(p, w, 0, shared);
+  wait_for_previous();
+  begin_next();
+  if (!older) start_tile(p, w, 0, shared);
   FlashRows rows;
   load_rows(p, w, rows);
   attend(p, w, shared, rows);
@@ -122,36 +132,57 @@ __global__ void __launch_bounds__(kFlashThreads) step_kernel(AttentionProblem p,
   }
 }
 
-// Computes: out of step rows from their partial results, splits in ascending order.
-// Layout: a warp per (row, head), four values a lane. Roles: all alike. Synchronisation: none.
-// Budget: 520 bytes per split, latency bound.
+// Computes: out of step rows from their partial results, in an order that their number fixes.
+// Layout: block (row, head), four values of the head a lane. Roles: warp w sums splits w, w + 4, ...; the
+// first adds the four. Synchronisation: one barrier, when the sums are there. Budget: 520 bytes per split,
+// latency bound: eight of a warp's splits are under way at once.
 __global__ void __launch_bounds__(kFlashThreads) combine_kernel(AttentionProblem p) {
-  const std::int64_t item = static_cast<std::int64_t>(blockIdx.x) * kFlashWarps + threadIdx.x / kWarpThreads;
+  __shared__ float4 share[kFlashWarps][kWarpThreads];
+  const std::int64_t item = blockIdx.x;
   const int lane = static_cast<int>(threadIdx.x % kWarpThreads);
+  const int warp = static_cast<int>(threadIdx.x) / kWarpThreads;
   const std::int64_t row = item / p.heads;
-  if (row >= p.step_rows) return;
   bf16* const out = p.out + row * p.out_stride + (item % p.heads) * kHeadSize + 4 * lane;
-  if (p.row_sequence[row] < 0) {
-    *reinterpret_cast<uint2*>(out) = make_uint2(0, 0);
+  const bool padding = p.row_sequence[row] < 0;
+  const SplitRange range = split_range(p.row_position[row], p.window);
+  wait_for_previous();
+  begin_next();
+  if (padding) {
+    if (warp == 0) *reinterpret_cast<uint2*>(out) = make_uint2(0, 0);
     return;
   }
-  const SplitRange range = split_range(p.row_position[row], p.window);
   const int count = range.last - range.first + 1;
   const std::int64_t at = item * p.max_splits;
   float largest = -INFINITY;
-  for (int i = 0; i < count; ++i) largest = fmaxf(largest, p.partial_sum[at + i].x);
+  for (int i = lane; i < count; i += kWarpThreads) largest = fmaxf(largest, p.partial_sum[at + i].x);
+  largest = warp_max(largest);
   float sum = 0;
-  float value[4] = {};
-  for (int i = 0; i < count; ++i) {
-    const float2 part = p.partial_sum[at + i];
-    const float factor = exp2f(part.x - largest);
-    sum += part.y * factor;
-    const float4 x = *reinterpret_cast<const float4*>(p.partial_out + (at + i) * kHeadSize + 4 * lane);
-    value[0] += x.x * factor, value[1] += x.y * factor, value[2] += x.z * factor, value[3] += x.w * factor;
+  float4 value = make_float4(0, 0, 0, 0);
+  for (int begin = 0; begin < count; begin += kWarpThreads) {
+    const float2 part =
+        begin + lane < count ? p.partial_sum[at + begin + lane] : make_float2(-INFINITY, 0.0F);
+    const float own_factor = p.forgets_maximum ? 1.0F : exp2f(part.x - largest);
+    sum += part.y * own_factor;
+#pragma unroll
+    for (int k = 0; k < kWarpThreads; k += kFlashWarps) {
+      const float factor = __shfl_sync(kAllLanes, own_factor, k + warp);
+      const int i = begin + k + warp;
+      if (i >= count) continue;
+      const float4 x = *reinterpret_cast<const float4*>(p.partial_out + (at + i) * kHeadSize + 4 * lane);
+      value.x += x.x * factor, value.y += x.y * factor, value.z += x.z * factor, value.w += x.w * factor;
+    }
   }
-  const float inverse = 1.0F / sum;
-  *reinterpret_cast<uint2*>(out) = make_uint2(pack_pair(value[0] * inverse, value[1] * inverse),
-                                              pack_pair(value[2] * inverse, value[3] * inverse));
+  const float inverse = 1.0F / warp_sum(sum);
+  share[warp][lane] = value;
+  __syncthreads();  // the four sums are there
+  if (warp != 0) return;
+#pragma unroll
+  for (int i = 1; i < kFlashWarps; ++i) {
+    const float4 x = share[i][lane];
+    value.x += x.x, value.y += x.y, value.z += x.z, value.w += x.w;
+  }
+  *reinterpret_cast<uint2*>(out) = make_uint2(pack_pair(value.x * inverse, value.y * inverse),
+                                              pack_pair(value.z * inverse, value.w * inverse));
 }
 
 AttentionProblem problem_of(const ops::AttentionArgs& args) {
@@ -186,11 +217,6 @@ void check_shapes(const ops::AttentionArgs& args) {
   INK_CHECK(args.rel_proj.shape[1] % 8 == 0, "the relative extent is a multiple of 8");
 }
 
-template <class Kernel>
-void allow_shared(Kernel* kernel) {
-  INK_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(FlashShared)));
-}
-
 void launch_step(const ops::AttentionArgs& args, AttentionProblem p, const Launch& launch) {
   const std::int64_t rows = std::min<std::int64_t>(args.rows.max_sequence_rows, p.step_rows);
   const std::int64_t group = p.heads / p.kv_heads;
@@ -202,14 +228,13 @@ void launch_step(const ops::AttentionArgs& args, AttentionProblem p, const Launc
   std::byte* const scratch = launch.scratch.reserve(parts * (kHeadSize + 2) * 4, launch.stream);
   p.partial_out = reinterpret_cast<float*>(scratch);
   p.partial_sum = reinterpret_cast<float2*>(p.partial_out + parts * kHeadSize);
-  allow_shared(step_kernel);
+  allow_shared_memory(step_kernel, sizeof(FlashShared));
   const dim3 grid(static_cast<unsigned>(ceil_div(rows * group, kBlockRows) * 2 * splits),
                   static_cast<unsigned>(p.kv_heads), static_cast<unsigned>(p.num_sequences));
-  step_kernel<<<grid, kFlashThreads, sizeof(FlashShared), launch.stream>>>(p, splits);
+  start_overlapped(step_kernel, grid, kFlashThreads, sizeof(FlashShared), launch, p, splits);
   check_launch();
-  const auto blocks =
-      static_cast<unsigned>(ceil_div(static_cast<std::int64_t>(p.step_rows) * p.heads, kFlashWarps));
-  combine_kernel<<<blocks, kFlashThreads, 0, launch.stream>>>(p);
+  start_overlapped(combine_kernel, dim3(static_cast<unsigned>(p.step_rows * p.heads)), kFlashThreads, 0,
+                   launch, p);
   check_launch();
 }
 
@@ -217,12 +242,13 @@ void launch_step(const ops::AttentionArgs& args, AttentionProblem p, const Launc
 
 void attention(const ops::AttentionArgs& args, const Launch& launch) {
   check_shapes(args);
-  const AttentionProblem problem = problem_of(args);
+  AttentionProblem problem = problem_of(args);
+  problem.forgets_maximum = launch.forgets_maximum;
   if (problem.num_rows == 0) return;
   if (problem.step_rows > 0 && problem.num_sequences > 0) launch_step(args, problem, launch);
   if (problem.step_rows >= problem.num_rows) return;
   const std::int64_t packed = args.rows.max_sequence_rows * (problem.heads / problem.kv_heads);
-  allow_shared(prefill_kernel);
+  allow_shared_memory(prefill_kernel, sizeof(FlashShared));
   const dim3 grid(static_cast<unsigned>(std::max<std::int64_t>(1, ceil_div(packed, kBlockRows))),
                   static_cast<unsigned>(problem.kv_heads), static_cast<unsigned>(problem.num_sequences + 1));
   prefill_kernel<<<grid, kFlashThreads, sizeof(FlashShared), launch.stream>>>(problem);

@@ -52,6 +52,7 @@ struct AttentionProblem {
   float* partial_out;   // [.., D]
   float2* partial_sum;  // maximum (base 2) and sum
   int max_splits;
+  bool forgets_maximum;  // a fault, for tests: partial results are added as if they had one maximum
 };
 
 struct FlashStage {
@@ -308,7 +309,18 @@ __device__ __forceinline__ void multiply_values(const FlashStage& stage,
   }
 }
 
-// All tiles of the block's key range, oldest first, two stages of shared memory.
+// Starts the copies of tile i of the block's key range; a group even where there is none.
+__device__ __forceinline__ void start_tile(const AttentionProblem& p, const FlashWork& w, int i,
+                                           FlashShared& shared) {
+  const int tile_begin = (w.key_begin / kTileKeys + i) * kTileKeys;
+  if (tile_begin < w.key_end) {
+    load_tile(p, w, tile_begin, shared.stage[i % 2]);
+    load_band(p, w, tile_begin, shared.stage[i % 2]);
+  }
+  commit_copies();
+}
+
+// All tiles of the block's key range, oldest first, two stages of shared memory; tile 0 has been started.
 __device__ __forceinline__ void attend(const AttentionProblem& p, const FlashWork& w, FlashShared& shared,
                                        FlashRows& rows) {
   const int warp = static_cast<int>(threadIdx.x) / kWarpThreads;
@@ -316,16 +328,8 @@ __device__ __forceinline__ void attend(const AttentionProblem& p, const FlashWor
   const int warp_position = w.position(warp_begin);
   const int first_tile = w.key_begin / kTileKeys;
   const int num_tiles = (w.key_end - 1) / kTileKeys - first_tile + 1;
-  const auto start = [&](int i) {
-    if (i < num_tiles) {
-      load_tile(p, w, (first_tile + i) * kTileKeys, shared.stage[i % 2]);
-      load_band(p, w, (first_tile + i) * kTileKeys, shared.stage[i % 2]);
-    }
-    commit_copies();
-  };
-  start(0);
   for (int i = 0; i < num_tiles; ++i) {
-    start(i + 1);
+    start_tile(p, w, i + 1, shared);
     wait_copies<1>();
     __syncthreads();  // every thread's part of tile i has arrived
     const int tile_begin = (first_tile + i) * kTileKeys;

@@ -9,8 +9,8 @@
 
 namespace inkstone::cuda {
 
-inline constexpr int kSplitKeys = 128;  // the constant: every boundary is a multiple of it
-inline constexpr int kMaxSplits = 128;  // of a row without a window
+inline constexpr int kSplitKeys = 64;   // the constant: every boundary is a multiple of it
+inline constexpr int kMaxSplits = 192;  // of a row without a window
 
 // Keys of one split for a row at this position. Boundaries are multiples of this size from position zero on,
 // so they depend on the row alone: not on the batch, not on its neighbours in a verify step. Long rows take

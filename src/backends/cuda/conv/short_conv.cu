@@ -1,70 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backends/cuda/conv/taps.cuh"
 #include "backends/cuda/kernels.h"
-#include "backends/cuda/primitives/simt.cuh"
 
 namespace inkstone::cuda {
 namespace {
 
 constexpr int kThreads = 64;
-constexpr int kModelTaps = 4;  // W of every published model
-
-struct ConvProblem {
-  const bf16* x;
-  std::int64_t x_stride;
-  const bf16* weight;  // [C, W]
-  bf16* out;
-  std::int64_t out_stride;
-  const std::int32_t *row_sequence, *row_position, *row_begin, *first_position;
-  bf16* state;
-  std::int64_t state_stride;
-  const std::int32_t* slot;  // [S]
-  int ring_rows;
-  int taps;      // W
-  int channels;  // C
-};
-
-__device__ bf16* state_row(const ConvProblem& p, int slot, int position) {
-  return p.state + (static_cast<std::int64_t>(slot) * p.ring_rows + position % p.ring_rows) * p.state_stride;
-}
-
-// What says where the earlier inputs of a row lie.
-struct RowPlace {
-  int position, first_position, row_begin, slot;
-};
-
-__device__ RowPlace place_of(const ConvProblem& p, int row, int sequence) {
-  return {p.row_position[row], p.first_position[sequence], p.row_begin[sequence], p.slot[sequence]};
-}
-
-// The input of one position of the row's sequence: from the batch, from the state, or zero before the
-// beginning.
-__device__ uint4 input_at(const ConvProblem& p, const RowPlace& place, int position, int channel) {
-  const int in_batch = position - place.first_position;
-  const bf16* row = nullptr;
-  if (position >= 0 && in_batch >= 0) {
-    row = p.x + static_cast<std::int64_t>(place.row_begin + in_batch) * p.x_stride;
-  } else if (position >= 0 && place.slot >= 0) {
-    row = state_row(p, place.slot, position);
-  }
-  return row == nullptr ? make_uint4(0, 0, 0, 0) : *reinterpret_cast<const uint4*>(row + channel);
-}
-
-// Weights [8, W] of one thread's channels where W is the models': two channels a vector.
-class ModelWeights {
- public:
-  static constexpr int kTaps = kModelTaps;
-  __device__ ModelWeights(const ConvProblem& p, int channel) {
-    const auto* from = reinterpret_cast<const uint4*>(p.weight + static_cast<std::int64_t>(channel) * kTaps);
-#pragma unroll
-    for (int i = 0; i < kVectors; ++i) raw_[i] = from[i];
-  }
-  __device__ float get(int i, int k) const { return widen(raw_[i / 2]).v[i % 2 * kTaps + k]; }
-
- private:
-  static constexpr int kVectors = kTaps;
-  uint4 raw_[kVectors];
-};
-
 // Every load is sent before the first is used: a step has nothing else that hides the way to memory.
 __device__ Float8 sum_of_taps(const ConvProblem& p, const ModelWeights& weights, const RowPlace& place,
                               int channel) {
@@ -99,16 +40,6 @@ __device__ Float8 sum_of_taps(const ConvProblem& p, const AnyWeights& weights, c
     for (int i = 0; i < 8; ++i) taps.v[i] += __bfloat162float(weights.first[i * p.taps + k]) * input.v[i];
   }
   return taps;
-}
-
-// Keeps the input of one row where the next step looks for it, if it is among the last that the ring has room
-// for.
-__device__ void keep_input(const ConvProblem& p, int row, int sequence, int channel) {
-  const int rows_behind = p.row_begin[sequence + 1] - row;
-  const int slot = p.slot[sequence];
-  if (slot < 0 || rows_behind > p.ring_rows - (p.taps - 1)) return;
-  *reinterpret_cast<uint4*>(state_row(p, slot, p.row_position[row]) + channel) =
-      *reinterpret_cast<const uint4*>(p.x + row * p.x_stride + channel);
 }
 
 // Computes: out = x + sum over taps of weight * earlier input, f32 in the order of the taps, rounded once.
@@ -147,29 +78,33 @@ __global__ void __launch_bounds__(kThreads) keep_inputs_kernel(ConvProblem p) {
 
 }  // namespace
 
-void short_conv(const ops::ShortConvArgs& args, const Launch& launch) {
+ConvProblem conv_problem(const ops::ShortConvArgs& args) {
   for (const TensorView* view : {&args.x, &args.out, &args.state.storage}) expect_bf16(*view);
+  return {args.x.as<bf16>(),
+          args.x.row_stride,
+          args.weight.as<bf16>(),
+          args.out.as<bf16>(),
+          args.out.row_stride,
+          args.rows.row_sequence.as<std::int32_t>(),
+          args.rows.row_position.as<std::int32_t>(),
+          args.rows.row_begin.as<std::int32_t>(),
+          args.rows.first_position.as<std::int32_t>(),
+          args.state.storage.as<bf16>(),
+          args.state.storage.row_stride,
+          args.state.table.as<std::int32_t>(),
+          static_cast<int>(args.state.ring_rows),
+          static_cast<int>(args.weight.shape[1]),
+          static_cast<int>(args.x.shape[1])};
+}
+
+void short_conv(const ops::ShortConvArgs& args, const Launch& launch) {
   const std::int64_t channels = args.x.shape[1];
   if (args.x.rows() == 0) return;
-  const ConvProblem problem{args.x.as<bf16>(),
-                            args.x.row_stride,
-                            args.weight.as<bf16>(),
-                            args.out.as<bf16>(),
-                            args.out.row_stride,
-                            args.rows.row_sequence.as<std::int32_t>(),
-                            args.rows.row_position.as<std::int32_t>(),
-                            args.rows.row_begin.as<std::int32_t>(),
-                            args.rows.first_position.as<std::int32_t>(),
-                            args.state.storage.as<bf16>(),
-                            args.state.storage.row_stride,
-                            args.state.table.as<std::int32_t>(),
-                            static_cast<int>(args.state.ring_rows),
-                            static_cast<int>(args.weight.shape[1]),
-                            static_cast<int>(channels)};
+  const ConvProblem problem = conv_problem(args);
   const dim3 grid(static_cast<unsigned>(args.x.rows()),
                   static_cast<unsigned>(ceil_div(channels, 8 * kThreads)));
-  const bool keep = args.rows.max_sequence_rows <= args.state.ring_rows - (args.weight.shape[1] - 1);
-  if (problem.taps == kModelTaps && reinterpret_cast<std::uintptr_t>(problem.weight) % 16 == 0) {
+  const bool keep = keeps_beside(args);
+  if (has_model_weights(args)) {
     short_conv_kernel<ModelWeights><<<grid, kThreads, 0, launch.stream>>>(problem, keep);
   } else {
     short_conv_kernel<AnyWeights><<<grid, kThreads, 0, launch.stream>>>(problem, keep);

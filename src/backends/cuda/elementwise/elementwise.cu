@@ -41,8 +41,7 @@ __global__ void __launch_bounds__(kThreads)
                      std::int64_t total) {
   const std::int64_t vector = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (vector >= total) return;
-  const auto place = static_cast<float>(position[vector / per_row] + 1);
-  const float tau = 1.0F + alpha * logf(fmaxf(place / floor, 1.0F));
+  const float tau = length_factor(position[vector / per_row], floor, alpha);
   bf16* const at = x.at(vector, per_row);
   Float8 value = load8(at);
 #pragma unroll

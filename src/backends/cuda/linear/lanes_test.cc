@@ -25,7 +25,7 @@ TEST(Nvfp4Bits, DecodeEveryCodeAtEveryPlaceAmongAnyNeighbours) {
     const auto codes = static_cast<std::uint32_t>(random());
     for (int column = 0; column < 8; ++column) {
       const float expected = e2m1_to_float(static_cast<std::uint8_t>(codes >> (4 * column) & 0xf));
-      const float decoded = value_of(code_pair_bits(codes, column / 2), column % 2);
+      const float decoded = value_of(code_pair_bits(codes, column % 4), column / 4);
       ASSERT_EQ(std::bit_cast<std::uint32_t>(decoded), std::bit_cast<std::uint32_t>(expected))
           << codes << " column " << column;
     }
@@ -63,7 +63,7 @@ TEST(Lanes, GiveWideNvfp4TheCodesAndScalesOfItsColumns) {
       EXPECT_EQ(scale, scales[static_cast<std::size_t>(column / 16)]);
       for (int i = 0; i < kColumnsPerChunk; ++i) {
         const std::uint8_t stored = codes[static_cast<std::size_t>((column + i) / 2)];
-        EXPECT_EQ(value_of(code_pair_bits(word, i / 2), i % 2),
+        EXPECT_EQ(value_of(code_pair_bits(word, i % 4), i / 4),
                   e2m1_to_float(static_cast<std::uint8_t>(stored >> (4 * (i % 2)))));
       }
     }

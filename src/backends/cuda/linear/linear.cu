@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cuda/kernels.h"
+#include "backends/cuda/linear/staged.cuh"
 #include "backends/cuda/linear/weights.h"
+#include "backends/cuda/primitives/overlap.cuh"
 
 namespace inkstone::cuda {
 namespace {
@@ -11,6 +13,9 @@ constexpr int kMaxParts = 4;
 // many blocks share a stripe from L2, and registers are better spent on more blocks. The same bits either
 // way.
 constexpr int kFewRows = 32;
+
+// Stripes up to this number do not share multiprocessors on the large GPUs.
+constexpr int kFewStripes = 132;
 
 enum class Rows { kFew, kMany };
 
@@ -69,6 +74,32 @@ __device__ __forceinline__ GlobalInputs<kFormat, kTiles> lane_inputs(const bf16*
   return inputs;
 }
 
+// What a block works on: the part of its stripe, and the stripe's first row in it.
+struct LinearStripe {
+  const LinearPart& part;
+  int first_row;
+
+  __device__ static LinearStripe of(const LinearProblem& p) {
+    const auto stripe = static_cast<int>(blockIdx.x);
+    int part = 0;
+    while (part + 1 < p.num_parts && stripe >= p.parts[part + 1].first_stripe) ++part;
+    return {p.parts[part], (stripe - p.parts[part].first_stripe) * kStripeRows};
+  }
+};
+
+template <int kTiles>
+__device__ __forceinline__ void store_sums(const LinearProblem& p, const LinearStripe& stripe,
+                                           int first_token, const StripeSums<kTiles>& sums) {
+  const float scale = p.scale() * stripe.part.weight.factor(0);
+  for (int i = static_cast<int>(threadIdx.x); i < 8 * kTiles * kStripeRows; i += kStripeThreads) {
+    const int token = first_token + i / kStripeRows;
+    const int row = stripe.first_row + i % kStripeRows;
+    if (token < p.num_rows && row < stripe.part.num_rows) {
+      p.store(token, stripe.part.first_column + row, sums.get(i / kStripeRows, i % kStripeRows) * scale);
+    }
+  }
+}
+
 // Computes: out[t, n] = W[n, :] . x[t, :] * factors.
 // Layout: block (stripe of 16 weight rows, 8 * kTiles activation rows); see stripe.cuh for the columns.
 // Roles: each warp multiplies its share of the columns, then every thread sums and stores.
@@ -76,28 +107,45 @@ __device__ __forceinline__ GlobalInputs<kFormat, kTiles> lane_inputs(const bf16*
 // Budget: weight bytes once per 8 * kTiles rows; activations come from L2.
 template <WeightFormat kFormat, int kTiles, Rows kRows>
 __global__ void __launch_bounds__(kStripeThreads, kLeastBlocks<kRows>) linear_kernel(LinearProblem p) {
-  int part = 0;
-  while (part + 1 < p.num_parts && static_cast<int>(blockIdx.x) >= p.parts[part + 1].first_stripe) ++part;
-  const LinearPart& weight = p.parts[part];
-  const int first_row = (static_cast<int>(blockIdx.x) - weight.first_stripe) * kStripeRows;
+  const LinearStripe stripe = LinearStripe::of(p);
   const int first_token = static_cast<int>(blockIdx.y) * 8 * kTiles;
-
   float acc[kTiles][4] = {};
   accumulate<kFormat, kTiles, kAhead<kFormat, kTiles, kRows>>(
-      lane_rows(weight.weight, 0, first_row, weight.num_rows),
+      lane_rows(stripe.part.weight, 0, stripe.first_row, stripe.part.num_rows),
       lane_inputs<kFormat, kTiles>(p.x, p.x_stride, first_token, p.num_rows), p.columns, acc);
 
   __shared__ StripeSums<kTiles> sums;
   sums.put(acc);
-  __syncthreads();
-  const float scale = p.scale() * weight.weight.factor(0);
-  for (int i = static_cast<int>(threadIdx.x); i < 8 * kTiles * kStripeRows; i += kStripeThreads) {
-    const int token = first_token + i / kStripeRows;
-    const int row = first_row + i % kStripeRows;
-    if (token < p.num_rows && row < weight.num_rows) {
-      p.store(token, weight.first_column + row, sums.get(i / kStripeRows, i % kStripeRows) * scale);
-    }
-  }
+  __syncthreads();  // all shares are there
+  store_sums(p, stripe, first_token, sums);
+}
+
+// Computes: as linear_kernel, for up to eight rows, the same bits.
+// Layout: block (stripe of 16 weight rows). Roles: each warp sends for its share of the weights, all copy the
+// rows of x to shared memory, each warp multiplies its share, then every thread sums and stores.
+// Synchronisation: a barrier for x, one for the shares; weights are sent for before the kernel waits for x.
+// Budget: weight bytes once; shared memory: 4 KB of BF16 per warp and stage, the rows of x.
+template <WeightFormat kFormat, int kStages>
+__global__ void __launch_bounds__(kStripeThreads, kStages == 1 ? 4 : 6 / kStages)
+    linear_step_kernel(LinearProblem p) {
+  using Turns = StagedTurns<kFormat, kStages>;
+  extern __shared__ uint4 dynamic[];
+  const LinearStripe stripe = LinearStripe::of(p);
+  const int warp = static_cast<int>(threadIdx.x) / kWarpThreads;
+  Turns turns(lane_rows(stripe.part.weight, 0, stripe.first_row, stripe.part.num_rows), warp * kTurn,
+              kStripeWarps * kTurn, p.columns, dynamic + warp * Turns::kVectors);
+  wait_for_previous();
+  begin_next();
+  auto* const staged = reinterpret_cast<bf16*>(dynamic + kStripeWarps * Turns::kVectors);
+  stage_rows<kFormat>(p.x, p.x_stride, p.num_rows, p.columns, staged);
+  __syncthreads();  // x is there
+  float acc[1][4] = {};
+  turns.multiply(StagedInputs(staged, p.num_rows, p.columns), acc);
+
+  __shared__ StripeSums<1> sums;
+  sums.put(acc);
+  __syncthreads();  // all shares are there
+  store_sums(p, stripe, 0, sums);
 }
 
 struct GatedProblem {
@@ -135,8 +183,32 @@ __global__ void __launch_bounds__(kStripeThreads, kLeastBlocks<kRows>) gated_lin
   }
 }
 
+template <WeightFormat kFormat, int kStages>
+bool launch_staged(const LinearProblem& problem, int stripes, const Launch& launch) {
+  using Turns = StagedTurns<kFormat, kStages>;
+  const std::int64_t bytes = kBlockStageBytes<Turns> + staged_bytes(problem.num_rows, problem.columns);
+  if (bytes > kMaxStagedBytes) return false;
+  allow_shared_memory(linear_step_kernel<kFormat, kStages>, bytes);
+  start_overlapped(linear_step_kernel<kFormat, kStages>, dim3(static_cast<unsigned>(stripes)), kStripeThreads,
+                   bytes, launch, problem);
+  return true;
+}
+
+// Where a block has a multiprocessor to itself it may have all of its shared memory. False where nothing
+// fits.
+template <WeightFormat kFormat>
+bool launch_step(const LinearProblem& problem, int stripes, const Launch& launch) {
+  const std::int64_t turns = ceil_div(problem.columns, kStripeWarps * kTurn);
+  if (turns == 1) return launch_staged<kFormat, 1>(problem, stripes, launch);
+  if (turns > 3 && stripes <= kFewStripes && launch_staged<kFormat, 6>(problem, stripes, launch)) return true;
+  return launch_staged<kFormat, 3>(problem, stripes, launch);
+}
+
 template <WeightFormat kFormat>
 void launch_linear(const LinearProblem& problem, int stripes, const Launch& launch) {
+  if constexpr (kFormat == WeightFormat::kBf16 || kFormat == WeightFormat::kNvfp4) {
+    if (problem.num_rows <= 8 && launch_step<kFormat>(problem, stripes, launch)) return check_launch();
+  }
   const auto grid_for = [&](int tiles) {
     return dim3(static_cast<unsigned>(stripes), static_cast<unsigned>(ceil_div(problem.num_rows, 8 * tiles)));
   };

@@ -10,6 +10,8 @@
 // memory.
 #pragma once
 
+#include <type_traits>
+
 #include "backends/cuda/linear/lanes.h"
 #include "backends/cuda/primitives/mma.cuh"
 #include "backends/cuda/primitives/nvfp4.cuh"
@@ -28,7 +30,10 @@ struct WeightView {
   std::int64_t row_stride = 0, bank_stride = 0;
   std::int64_t scale_row_stride = 0, scale_bank_stride = 0;
 
-  __device__ float factor(int bank) const { return scale2 == nullptr ? 1.0F : scale2[bank]; }
+  // Of the sums of a bank's products.
+  __device__ float factor(int bank) const {
+    return (scale2 == nullptr ? 1.0F : scale2[bank]) * (scales == nullptr ? 1.0F : kDecodedUnit);
+  }
 };
 
 // A lane's two rows of a stripe: g and g + 8.
@@ -82,28 +87,39 @@ __device__ __forceinline__ uint4 load_loose(const bf16* from, int column, int co
   return make_uint4(pair[0], pair[1], pair[2], pair[3]);
 }
 
+template <WeightFormat kFormat>
+inline constexpr bool kIsNvfp4 = kFormat == WeightFormat::kNvfp4 || kFormat == WeightFormat::kNvfp4Narrow;
+
+// Eight activations of a chunk as the format's weights are paired.
+template <WeightFormat kFormat>
+__device__ __forceinline__ uint4 paired(const uint4& x) {
+  if constexpr (kIsNvfp4<kFormat>) return pair_like_codes(x);
+  return x;
+}
+
 // What one row gives a lane in one turn: values as stored, decoded when they are used.
 template <WeightFormat kFormat>
 struct RowTurn {
-  uint4 raw[kFormat == WeightFormat::kNvfp4 || kFormat == WeightFormat::kNvfp4Narrow ? 1 : 4];
-  std::uint8_t scale[4];
+  static constexpr int kVectors = kIsNvfp4<kFormat> ? 1 : 4;
+  uint4 raw[kVectors];
+  std::uint16_t scale[2];  // of two chunks each; wide NVFP4 has one pair for all
 
   __device__ __forceinline__ void load(const std::uint8_t* values, const std::uint8_t* scales, int base,
                                        int columns) {
     if constexpr (kFormat == WeightFormat::kNvfp4) {
       const int column = base + lane_column<kFormat>(0);
       raw[0] = stream16(values + column / 2);
-      const auto pair = *reinterpret_cast<const std::uint16_t*>(scales + column / 16);
-#pragma unroll
-      for (int i = 0; i < kChunks; ++i) scale[i] = static_cast<std::uint8_t>(pair >> (8 * chunk_scale(i)));
+      scale[0] = *reinterpret_cast<const std::uint16_t*>(scales + column / 16);
     } else if constexpr (kFormat == WeightFormat::kNvfp4Narrow) {
       std::uint32_t word[4];
+      scale[0] = scale[1] = 0;
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int column = base + lane_column<kFormat>(i);
         const bool inside = column < columns;
         word[i] = inside ? *reinterpret_cast<const std::uint32_t*>(values + column / 2) : 0;
-        scale[i] = inside ? scales[column / 16] : std::uint8_t{0};
+        const unsigned code = inside ? scales[column / 16] : 0U;
+        scale[i / 2] = static_cast<std::uint16_t>(scale[i / 2] | code << (8 * (i % 2)));
       }
       raw[0] = make_uint4(word[0], word[1], word[2], word[3]);
     } else {
@@ -122,11 +138,14 @@ struct RowTurn {
 
   // Chunk i as four BF16 pairs.
   __device__ __forceinline__ void pairs(int i, std::uint32_t (&out)[4]) const {
-    if constexpr (kFormat == WeightFormat::kNvfp4 || kFormat == WeightFormat::kNvfp4Narrow) {
+    if constexpr (kIsNvfp4<kFormat>) {
       const std::uint32_t word = i == 0 ? raw[0].x : i == 1 ? raw[0].y : i == 2 ? raw[0].z : raw[0].w;
-      const __nv_bfloat162 factor = widen_scale(scale[i]);
+      // Wide: chunks 0 and 1 have the first scale, 2 and 3 the second (chunk_scale); narrow: each its own.
+      const bool wide = kFormat == WeightFormat::kNvfp4;
+      const ScalePairs factors = widen_scales(wide ? scale[0] : scale[i / 2]);
+      const bool second = wide ? chunk_scale(i) == 1 : i % 2 == 1;
 #pragma unroll
-      for (int j = 0; j < 4; ++j) out[j] = decode_pair(word, j, factor);
+      for (int j = 0; j < 4; ++j) out[j] = decode_pair(word, j, second ? factors.high : factors.low);
     } else {
       out[0] = raw[i].x, out[1] = raw[i].y, out[2] = raw[i].z, out[3] = raw[i].w;
     }
@@ -143,20 +162,33 @@ struct GlobalInputs {
     if constexpr (kFormat == WeightFormat::kBf16Loose) {
       return load_loose(x[tile], column, columns);
     } else {
-      return column < columns ? *reinterpret_cast<const uint4*>(x[tile] + column) : make_uint4(0, 0, 0, 0);
+      if (column >= columns) return make_uint4(0, 0, 0, 0);
+      return paired<kFormat>(*reinterpret_cast<const uint4*>(x[tile] + column));
     }
   }
 };
 
-// One activation row in shared memory, as column 0 of the only tile.
-struct SharedInput {
-  const bf16* x;  // null for lanes of other columns
-
-  __device__ __forceinline__ uint4 load(int, int column, int columns) const {
-    return x != nullptr && column < columns ? *reinterpret_cast<const uint4*>(x + column)
-                                            : make_uint4(0, 0, 0, 0);
+// acc[tile] += one turn of a stripe.
+template <WeightFormat kFormat, int kTiles, class Inputs>
+__device__ __forceinline__ void multiply_turn(const RowTurn<kFormat> (&rows)[2], int turn, int columns,
+                                              const Inputs& inputs, float (&acc)[kTiles][4]) {
+#pragma unroll
+  for (int i = 0; i < kChunks; ++i) {
+    const int column = turn + lane_column<kFormat>(i);
+    std::uint32_t low[4];
+    std::uint32_t high[4];
+    rows[0].pairs(i, low);
+    rows[1].pairs(i, high);
+    const std::uint32_t a0[4] = {low[0], high[0], low[1], high[1]};
+    const std::uint32_t a1[4] = {low[2], high[2], low[3], high[3]};
+#pragma unroll
+    for (int t = 0; t < kTiles; ++t) {
+      const uint4 b = inputs.load(t, column, columns);
+      mma_bf16(acc[t], a0, b.x, b.y);
+      mma_bf16(acc[t], a1, b.z, b.w);
+    }
   }
-};
+}
 
 // A warp's turns of one stripe: those of columns first, first + stride, ... In flight: kAhead of them; with
 // one its registers are free again before the next is sent for.
@@ -181,7 +213,7 @@ class StripeTurns {
         const int turn = base + i * stride_;
         if (turn >= columns_) break;
         if constexpr (kAhead == 1) load(i, turn);
-        multiply_turn(ring_[i], turn, inputs, acc);
+        multiply_turn<kFormat>(ring_[i], turn, columns_, inputs, acc);
         if constexpr (kAhead > 1) load(i, turn + kAhead * stride_);
       }
     }
@@ -192,27 +224,6 @@ class StripeTurns {
     if (turn >= columns_) return;
 #pragma unroll
     for (int r = 0; r < 2; ++r) ring_[i][r].load(rows_.values[r], rows_.scales[r], turn, columns_);
-  }
-
-  template <int kTiles, class Inputs>
-  __device__ __forceinline__ void multiply_turn(const RowTurn<kFormat> (&rows)[2], int turn,
-                                                const Inputs& inputs, float (&acc)[kTiles][4]) const {
-#pragma unroll
-    for (int i = 0; i < kChunks; ++i) {
-      const int column = turn + lane_column<kFormat>(i);
-      std::uint32_t low[4];
-      std::uint32_t high[4];
-      rows[0].pairs(i, low);
-      rows[1].pairs(i, high);
-      const std::uint32_t a0[4] = {low[0], high[0], low[1], high[1]};
-      const std::uint32_t a1[4] = {low[2], high[2], low[3], high[3]};
-#pragma unroll
-      for (int t = 0; t < kTiles; ++t) {
-        const uint4 b = inputs.load(t, column, columns_);
-        mma_bf16(acc[t], a0, b.x, b.y);
-        mma_bf16(acc[t], a1, b.z, b.w);
-      }
-    }
   }
 
   LaneRows rows_;

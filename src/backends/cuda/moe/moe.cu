@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cuda/kernels.h"
-#include "backends/cuda/linear/weights.h"
-#include "backends/cuda/moe/tables.cuh"
+#include "backends/cuda/moe/few_rows.h"
+#include "backends/cuda/moe/problem.cuh"
 
 #include <algorithm>
 
@@ -11,32 +11,6 @@ namespace {
 constexpr int kTableThreads = 1024;
 // Rows whose down projections lie in scratch at once: [rows, slots, M] floats.
 constexpr std::int64_t kChunkRows = 2048;
-// Up to so many rows every assignment has blocks of its own: rows seldom share an expert.
-constexpr std::int64_t kFewRows = 4;
-constexpr int kMaxSlots = 32;
-
-struct MoeProblem {
-  const bf16* x;
-  const bf16* routed_x;  // x, or x rounded to NVFP4
-  std::int64_t x_stride, routed_x_stride;
-  const std::int32_t* experts;
-  std::int64_t experts_stride;
-  const float* weights;
-  std::int64_t weights_stride;
-  bf16* hidden;  // [rows, slots, F]
-  bf16* out;
-  std::int64_t out_stride;
-  float* products;  // [rows, slots, M]: down projections before their weights
-  ExpertTables tables;
-  int num_rows, num_experts, chosen, slots;
-  int width;                           // M
-  int hidden_width;                    // F
-  WeightView gate[2], up[2], down[2];  // of the routed experts, of the shared ones
-
-  __device__ bool chooses_none(std::int64_t row, int slot) const {
-    return slot < chosen && experts[row * experts_stride + slot] < 0;
-  }
-};
 
 // Computes: the tables of one batch of rows.
 // Layout: one block; assignments dealt round the threads. Roles: all alike, then thread e makes the tiles of
@@ -110,13 +84,11 @@ __device__ __forceinline__ bool find_tile(const MoeProblem& p, int tile_rows, Ti
   return true;
 }
 
-// One unit of one assignment: products are rounded to BF16 before the gate, as the model's text says.
+// One unit of one assignment.
 template <bool kShared>
 __device__ __forceinline__ void store_unit(const MoeProblem& p, std::int64_t assignment, int bank, int unit,
                                            float gate_sum, float up_sum) {
-  const float gate = round_bf16(gate_sum * p.gate[kShared].factor(bank));
-  const float up = round_bf16(up_sum * p.up[kShared].factor(bank));
-  float value = silu(gate) * up;
+  float value = gated_unit(gate_sum * p.gate[kShared].factor(bank), up_sum * p.up[kShared].factor(bank));
   if constexpr (kShared) value *= p.weights[assignment / p.slots * p.weights_stride + assignment % p.slots];
   p.hidden[assignment * p.hidden_width + unit] = __float2bfloat16_rn(value);
 }
@@ -192,113 +164,6 @@ __global__ void __launch_bounds__(kStripeThreads, 2) expert_down_kernel(MoeProbl
   }
 }
 
-// Stripe `first_unit` of one assignment, by a whole block; x lies in shared memory beside the way of the
-// first weights.
-template <WeightFormat kFormat, bool kShared>
-__device__ __forceinline__ void up_one(const MoeProblem& p, std::int64_t row, int slot, int bank,
-                                       bf16* staged) {
-  const int warp = static_cast<int>(threadIdx.x) / kWarpThreads;
-  const int lane = static_cast<int>(threadIdx.x % kWarpThreads);
-  const int first_unit = static_cast<int>(blockIdx.y) * kStripeUnits;
-  StripeTurns<kFormat, kTurnsAhead<kFormat, 1>> turns(
-      gated_rows(p.gate[kShared], p.up[kShared], bank, first_unit, p.hidden_width), warp * kTurn,
-      kStripeWarps * kTurn, p.width);
-  const bf16* const x = kShared ? p.x + row * p.x_stride : p.routed_x + row * p.routed_x_stride;
-  for (int i = static_cast<int>(threadIdx.x) * 8; i < p.width; i += kStripeThreads * 8)
-    *reinterpret_cast<uint4*>(staged + i) = *reinterpret_cast<const uint4*>(x + i);
-  __syncthreads();  // x is there
-  float acc[1][4] = {};
-  turns.multiply(SharedInput{lane < 4 ? staged : nullptr}, acc);
-
-  __shared__ float share[kStripeWarps][kStripeRows];
-  if (lane % 4 == 0) {
-    share[warp][lane / 4] = acc[0][0];
-    share[warp][lane / 4 + 8] = acc[0][2];
-  }
-  __syncthreads();  // all shares are there
-  const int unit = static_cast<int>(threadIdx.x);
-  if (unit >= kStripeUnits || first_unit + unit >= p.hidden_width) return;
-  float gate = share[0][unit];
-  float up = share[0][kStripeUnits + unit];
-#pragma unroll
-  for (int i = 1; i < kStripeWarps; ++i) gate += share[i][unit], up += share[i][kStripeUnits + unit];
-  store_unit<kShared>(p, row * p.slots + slot, bank, first_unit + unit, gate, up);
-}
-
-// Computes: as expert_up_kernel, for few rows.
-// Layout: block (row, stripe of 8 hidden units, expert), the shared ones first since they have most bytes.
-// Roles: each warp multiplies its share of the columns. Synchronisation: one barrier for x, one for the
-// shares. Budget: the weights of every assignment; x in 2 M bytes of shared memory.
-template <WeightFormat kFormat>
-__global__ void __launch_bounds__(kStripeThreads, 2) expert_up_few_kernel(MoeProblem p) {
-  extern __shared__ uint4 dynamic[];
-  auto* const staged = reinterpret_cast<bf16*>(dynamic);
-  const std::int64_t row = blockIdx.x;
-  const int shared_banks = p.slots - p.chosen;
-  const int z = static_cast<int>(blockIdx.z);
-  if (z < shared_banks) return up_one<WeightFormat::kBf16, true>(p, row, p.chosen + z, z, staged);
-  const int slot = z - shared_banks;
-  if (p.chooses_none(row, slot)) return;
-  up_one<kFormat, false>(p, row, slot, p.experts[row * p.experts_stride + slot], staged);
-}
-
-// 16 products of one assignment, by a warp.
-template <WeightFormat kFormat, bool kShared>
-__device__ __forceinline__ void down_one(const MoeProblem& p, std::int64_t assignment, int bank,
-                                         int first_row, bf16* staged, float* products) {
-  const int lane = static_cast<int>(threadIdx.x % kWarpThreads);
-  constexpr int kAhead = kFormat == WeightFormat::kBf16 ? 2 : 3;  // of a rank of eight all: K is 384 there
-  StripeTurns<kFormat, kAhead> turns(lane_rows(p.down[kShared], bank, first_row, p.width), 0, kTurn,
-                                     p.hidden_width);
-  const bf16* const hidden = p.hidden + assignment * p.hidden_width;
-  for (int i = lane * 8; i < p.hidden_width; i += kWarpThreads * 8)
-    *reinterpret_cast<uint4*>(staged + i) = *reinterpret_cast<const uint4*>(hidden + i);
-  __syncwarp();  // the hidden row is there
-  float acc[1][4] = {};
-  turns.multiply(SharedInput{lane < 4 ? staged : nullptr}, acc);
-  __syncwarp();  // and read, before the warp's next slot
-  if (lane % 4 != 0) return;
-  const float factor = p.down[kShared].factor(bank);
-  products[lane / 4] = acc[0][0] * factor;
-  products[lane / 4 + 8] = acc[0][2] * factor;
-}
-
-// Computes: out, as expert_down_kernel and combine_kernel together, for few rows.
-// Layout: block (row, stripe of 16 outputs), a slot a warp. Roles: each warp multiplies its slots' hidden
-// rows, then 16 threads sum. Synchronisation: one barrier, when all products are there.
-// Budget: the weights of every assignment; a hidden row per warp in shared memory.
-template <WeightFormat kFormat>
-__global__ void __launch_bounds__(kStripeThreads, 2) expert_down_few_kernel(MoeProblem p) {
-  extern __shared__ uint4 dynamic[];
-  __shared__ float products[kMaxSlots][kStripeRows];
-  const int warp = static_cast<int>(threadIdx.x) / kWarpThreads;
-  bf16* const staged = reinterpret_cast<bf16*>(dynamic) + warp * p.hidden_width;
-  const std::int64_t row = blockIdx.x;
-  const int first_row = static_cast<int>(blockIdx.y) * kStripeRows;
-  for (int slot = warp; slot < p.slots; slot += kStripeWarps) {
-    if (p.chooses_none(row, slot)) continue;
-    if (slot >= p.chosen) {
-      down_one<WeightFormat::kBf16, true>(p, row * p.slots + slot, slot - p.chosen, first_row, staged,
-                                          products[slot]);
-    } else {
-      down_one<kFormat, false>(p, row * p.slots + slot, p.experts[row * p.experts_stride + slot], first_row,
-                               staged, products[slot]);
-    }
-  }
-  __syncthreads();  // all products are there
-  const int i = static_cast<int>(threadIdx.x);
-  if (i >= kStripeRows || first_row + i >= p.width) return;
-  float sum = 0;
-  bool any = p.chosen == 0;
-  for (int slot = 0; slot < p.slots; ++slot) {
-    if (p.chooses_none(row, slot)) continue;
-    any = any || slot < p.chosen;
-    const float weight = slot < p.chosen ? p.weights[row * p.weights_stride + slot] : 1.0F;
-    if (any) sum = __fmaf_rn(weight, products[slot][i], sum);
-  }
-  p.out[row * p.out_stride + first_row + i] = __float2bfloat16_rn(sum);
-}
-
 // Computes: out = sum of weight * product over the chosen experts in rank order, then the shared ones,
 // rounded once; zero for a row that chose none. Layout: block (row, 1024 columns), four columns a thread.
 // Roles: all alike. Synchronisation: none. Budget: memory bound, 4 bytes per slot and column.
@@ -350,21 +215,6 @@ void launch_down(const MoeProblem& p, dim3 grid, cudaStream_t stream) {
   check_launch();
 }
 
-// Calls `run` with the format as a constant.
-template <class Run>
-void with_format(WeightFormat format, const Run& run) {
-  switch (format) {
-    case WeightFormat::kBf16:
-      return run(std::integral_constant<WeightFormat, WeightFormat::kBf16>{});
-    case WeightFormat::kNvfp4:
-      return run(std::integral_constant<WeightFormat, WeightFormat::kNvfp4>{});
-    case WeightFormat::kNvfp4Narrow:
-      return run(std::integral_constant<WeightFormat, WeightFormat::kNvfp4Narrow>{});
-    case WeightFormat::kBf16Loose:
-      INK_CHECK(false, "expert rows are aligned to 16 bytes");
-  }
-}
-
 template <bool kShared, class Run>
 void with_tiles(const MoeProblem& p, int banks, const Run& run) {
   const int tiles = kShared ? shared_tiles(p) : routed_tiles(p);
@@ -375,10 +225,6 @@ void with_tiles(const MoeProblem& p, int banks, const Run& run) {
   } else {
     run(std::integral_constant<int, 4>{}, grid);
   }
-}
-
-WeightFormat looser_format(const GatedMatrix& weight) {
-  return std::max(format_of(weight.gate), format_of(weight.up));
 }
 
 template <bool kShared>
@@ -399,32 +245,6 @@ void run_down(const MoeProblem& p, const MatrixBank& weight, cudaStream_t stream
   });
 }
 
-template <class Kernel>
-void launch_few(Kernel* kernel, const MoeProblem& p, dim3 grid, std::int64_t shared_bytes,
-                cudaStream_t stream) {
-  INK_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                static_cast<int>(shared_bytes)));
-  kernel<<<grid, kStripeThreads, static_cast<std::size_t>(shared_bytes), stream>>>(p);
-  check_launch();
-}
-
-void run_up_few(const MoeProblem& p, const GatedMatrix& weight, cudaStream_t stream) {
-  const dim3 grid(static_cast<unsigned>(p.num_rows),
-                  static_cast<unsigned>(ceil_div(p.hidden_width, kStripeUnits)),
-                  static_cast<unsigned>(p.slots));
-  with_format(looser_format(weight), [&](auto format) {
-    launch_few(expert_up_few_kernel<decltype(format)::value>, p, grid, std::int64_t{2} * p.width, stream);
-  });
-}
-
-void run_down_few(const MoeProblem& p, const MatrixBank& weight, cudaStream_t stream) {
-  const dim3 grid(static_cast<unsigned>(p.num_rows), static_cast<unsigned>(ceil_div(p.width, kStripeRows)));
-  const std::int64_t shared_bytes = std::int64_t{2} * kStripeWarps * p.hidden_width;
-  with_format(format_of(weight), [&](auto format) {
-    launch_few(expert_down_few_kernel<decltype(format)::value>, p, grid, shared_bytes, stream);
-  });
-}
-
 // Scratch of one chunk: products, tables and, for W4A4, the rounded input.
 struct MoeScratch {
   std::int64_t products_bytes, table_ints, rounded_bytes;
@@ -438,6 +258,8 @@ MoeScratch scratch_for(const MoeProblem& p, bool rounded) {
           ExpertTables::num_ints(assignments, max_tiles(p, routed_tiles(p))),
           rounded ? static_cast<std::int64_t>(p.num_rows) * p.width * 2 : 0};
 }
+
+}  // namespace
 
 MoeProblem problem_of(const ops::MoeArgs& args, std::int64_t begin, std::int64_t count) {
   MoeProblem p{};
@@ -463,8 +285,6 @@ MoeProblem problem_of(const ops::MoeArgs& args, std::int64_t begin, std::int64_t
   return p;
 }
 
-// W4A4: what quantised products read is rounded to NVFP4 first. The bytes behind products and tables hold the
-// input.
 void round_input(const ops::MoeArgs& args, MoeProblem& p, std::byte* memory, const Launch& launch) {
   const MatrixBank& weight = args.routed_w13.gate;
   const TensorView x(const_cast<bf16*>(p.x), ScalarType::kBF16, {p.num_rows, p.width});
@@ -490,16 +310,7 @@ bool rounds_activations(const ops::MoeArgs& args) {
   return args.nvfp4_activations && args.routed_w2.quantised();
 }
 
-void run_few(const ops::MoeArgs& args, MoeProblem p, const Launch& launch) {
-  const bool rounded = rounds_activations(args);
-  if (rounded) {
-    const std::int64_t bytes = static_cast<std::int64_t>(p.num_rows) * p.width * 2;
-    round_input(args, p, launch.scratch.reserve(bytes, launch.stream), launch);
-  }
-  run_up_few(p, args.routed_w13, launch.stream);
-  if (rounded) round_hidden(args, p, launch);
-  run_down_few(p, args.routed_w2, launch.stream);
-}
+namespace {
 
 void run_chunk(const ops::MoeArgs& args, MoeProblem p, const Launch& launch) {
   const bool rounded = rounds_activations(args);
@@ -526,14 +337,6 @@ void run_chunk(const ops::MoeArgs& args, MoeProblem p, const Launch& launch) {
   check_launch();
 }
 
-// The kernels for few rows take BF16 shared experts, as every release has them.
-bool takes_few(const ops::MoeArgs& args) {
-  return args.x.rows() <= kFewRows && args.weights.shape[1] <= kMaxSlots &&
-         (args.shared_w2.empty() || (looser_format(args.shared_w13) == WeightFormat::kBf16 &&
-                                     format_of(args.shared_w2) == WeightFormat::kBf16)) &&
-         std::max(args.x.shape[1], kStripeWarps * args.hidden.shape[2]) * 2 <= 96 * 1024;
-}
-
 }  // namespace
 
 void moe(const ops::MoeArgs& args, const Launch& launch) {
@@ -541,7 +344,7 @@ void moe(const ops::MoeArgs& args, const Launch& launch) {
   INK_CHECK(args.routed_w2.banks <= kMaxRoutedExperts, "at most 256 routed experts");
   INK_CHECK(args.hidden.contiguous() && args.x.shape[1] % 8 == 0, "hidden rows follow each other");
   if (args.x.rows() == 0) return;
-  if (takes_few(args)) return run_few(args, problem_of(args, 0, args.x.rows()), launch);
+  if (takes_few_rows(args)) return moe_few_rows(args, launch);
   for (std::int64_t begin = 0; begin < args.x.rows(); begin += kChunkRows) {
     run_chunk(args, problem_of(args, begin, std::min(kChunkRows, args.x.rows() - begin)), launch);
   }

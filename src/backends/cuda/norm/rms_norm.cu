@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cuda/kernels.h"
-#include "backends/cuda/primitives/simt.cuh"
+#include "backends/cuda/norm/row.cuh"
 
 namespace inkstone::cuda {
 namespace {
-
-constexpr int kThreads = 256;
-constexpr int kHeldVectors = 4;                                       // of eight, per thread
-constexpr std::int64_t kWarpWidth = kHeldVectors * 8 * kWarpThreads;  // widths up to this: one warp a row
-constexpr std::int64_t kWidest = kHeldVectors * 8 * kThreads;
 
 template <class T>  // bf16, or float: sums that the towers have not rounded yet
 struct NormProblem {
@@ -21,24 +16,6 @@ struct NormProblem {
   int width;
   float eps;
 };
-
-// Sum over the threads of one row, the same in all of them.
-template <int kThreadsPerRow>
-__device__ float row_sum(float value) {
-  value = warp_sum(value);
-  if constexpr (kThreadsPerRow == kWarpThreads) {
-    return value;
-  } else {
-    constexpr int kWarps = kThreadsPerRow / kWarpThreads;
-    __shared__ float partial[kWarps];
-    if (threadIdx.x % kWarpThreads == 0) partial[threadIdx.x / kWarpThreads] = value;
-    __syncthreads();  // every warp's share is there
-    float sum = 0;
-#pragma unroll
-    for (int warp = 0; warp < kWarps; ++warp) sum += partial[warp];
-    return sum;
-  }
-}
 
 // A row's share of one thread as it lies in memory: held in registers between the two passes, weights with
 // it, so that a row costs one way to memory.
@@ -62,8 +39,8 @@ struct HeldShare {
 // width. Roles: all alike. Synchronisation: one barrier for rows wider than a warp takes; out may be x, since
 // each thread reads its own vectors before it writes them. Budget: memory bound, x read once.
 template <int kThreadsPerRow, class T>
-__global__ void __launch_bounds__(kThreads) rms_norm_kernel(NormProblem<T> p) {
-  constexpr int kRowsPerBlock = kThreads / kThreadsPerRow;
+__global__ void __launch_bounds__(kNormThreads) rms_norm_kernel(NormProblem<T> p) {
+  constexpr int kRowsPerBlock = kNormThreads / kThreadsPerRow;
   const std::int64_t row =
       static_cast<std::int64_t>(blockIdx.x) * kRowsPerBlock + threadIdx.x / kThreadsPerRow;
   if (row >= p.num_rows) return;  // whole warps; a block of one row never gets here
@@ -73,11 +50,8 @@ __global__ void __launch_bounds__(kThreads) rms_norm_kernel(NormProblem<T> p) {
   const HeldShare<kThreadsPerRow, T> held(x, p.weight, first, p.width);
   float squares = 0;
 #pragma unroll
-  for (int n = 0; n < kHeldVectors; ++n) {
-#pragma unroll
-    for (int j = 0; j < 8; ++j) squares += held.x[n].v[j] * held.x[n].v[j];
-  }
-  const float factor = 1.0F / sqrtf(row_sum<kThreadsPerRow>(squares) / static_cast<float>(p.width) + p.eps);
+  for (int n = 0; n < kHeldVectors; ++n) squares = add_squares(squares, held.x[n]);
+  const float factor = norm_factor(row_sum<kThreadsPerRow>(squares), p.width, p.eps);
 #pragma unroll
   for (int n = 0; n < kHeldVectors; ++n) {
     const int i = first + n * kThreadsPerRow * 8;
@@ -102,10 +76,11 @@ void launch_norm(const ops::RmsNormArgs& args, const Launch& launch) {
                                args.x.row_stride, args.out.row_stride,     inner,
                                num_rows,          static_cast<int>(width), args.eps};
   if (width <= kWarpWidth) {
-    const auto blocks = static_cast<unsigned>(ceil_div(num_rows, kThreads / kWarpThreads));
-    rms_norm_kernel<kWarpThreads, T><<<blocks, kThreads, 0, launch.stream>>>(problem);
+    const auto blocks = static_cast<unsigned>(ceil_div(num_rows, kNormThreads / kWarpThreads));
+    rms_norm_kernel<kWarpThreads, T><<<blocks, kNormThreads, 0, launch.stream>>>(problem);
   } else {
-    rms_norm_kernel<kThreads, T><<<static_cast<unsigned>(num_rows), kThreads, 0, launch.stream>>>(problem);
+    rms_norm_kernel<kNormThreads, T>
+        <<<static_cast<unsigned>(num_rows), kNormThreads, 0, launch.stream>>>(problem);
   }
   check_launch();
 }

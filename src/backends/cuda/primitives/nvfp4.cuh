@@ -10,18 +10,32 @@
 
 namespace inkstone::cuda {
 
-// An E4M3 scale as a pair of equal BF16.
-__device__ __forceinline__ __nv_bfloat162 widen_scale(std::uint8_t code) {
-  const __half_raw half = __nv_cvt_fp8_to_halfraw(code, __NV_E4M3);
-  return __float2bfloat162_rn(__half2float(__half(half)));
+// What decoded values lack: a factor of the product's sum.
+inline constexpr float kDecodedUnit = 256;
+
+// Two E4M3 scales, each as a pair of equal BF16. 2^126 belongs to the codes (code_pair_bits); less
+// kDecodedUnit, because 448 * 2^126 is no BF16.
+struct ScalePairs {
+  __nv_bfloat162 low, high;
+};
+__device__ __forceinline__ ScalePairs widen_scales(std::uint16_t codes) {
+  constexpr float kUnit = kCodeUnit / kDecodedUnit;
+  const __half2_raw halves = __nv_cvt_fp8x2_to_halfraw2(codes, __NV_E4M3);
+  const float2 scales = __half22float2(__half2(halves));
+  return {__float2bfloat162_rn(scales.x * kUnit), __float2bfloat162_rn(scales.y * kUnit)};
 }
 
-// Columns 2j and 2j + 1 of eight consecutive codes, times their scale.
+// Columns j and j + 4 of eight consecutive codes, times their scale and over kDecodedUnit.
 __device__ __forceinline__ std::uint32_t decode_pair(std::uint32_t codes, int j, __nv_bfloat162 scale) {
   const std::uint32_t bits = code_pair_bits(codes, j);
-  const __nv_bfloat162 tiny = *reinterpret_cast<const __nv_bfloat162*>(&bits);
-  const __nv_bfloat162 value = __hmul2(__hmul2(tiny, __float2bfloat162_rn(kCodeUnit)), scale);
+  const __nv_bfloat162 value = __hmul2(*reinterpret_cast<const __nv_bfloat162*>(&bits), scale);
   return *reinterpret_cast<const std::uint32_t*>(&value);
+}
+
+// Eight activations in the order in which decode_pair gives eight weights: (0, 4), (1, 5), (2, 6), (3, 7).
+__device__ __forceinline__ uint4 pair_like_codes(const uint4& x) {
+  return make_uint4(__byte_perm(x.x, x.z, 0x5410), __byte_perm(x.x, x.z, 0x7632),
+                    __byte_perm(x.y, x.w, 0x5410), __byte_perm(x.y, x.w, 0x7632));
 }
 
 }  // namespace inkstone::cuda

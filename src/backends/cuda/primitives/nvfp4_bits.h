@@ -11,13 +11,14 @@ namespace inkstone::cuda {
 // What the patterns of code_pair_bits lack: value = pattern * 2^126.
 inline constexpr float kCodeUnit = 0x1p126F;
 
-// Columns 2j and 2j + 1 of eight consecutive codes, as a pair of BF16 with the even column in the lower half.
-// A code's three magnitude bits, shifted to the top of the mantissa, are its value times 2^-126, subnormal
-// included; its sign goes to the top.
+// Columns j and j + 4 of eight consecutive codes, as a pair of BF16 with column j in the lower half: these
+// two lie 16 bits apart already. A code's three magnitude bits, shifted to the top of the mantissa (bit 6),
+// are its value times 2^-126, subnormal included; its sign goes to bit 15. One product does both shifts for
+// both codes, on another unit than the masks.
 INK_HOST_DEVICE constexpr std::uint32_t code_pair_bits(std::uint32_t codes, int j) {
-  const std::uint32_t byte = codes >> (8 * j) & 0xffU;
-  const std::uint32_t spread = byte | byte << 12;
-  return (spread & 0x00070007U) << 6 | (spread & 0x00080008U) << 12;
+  const std::uint32_t word = j < 2 ? codes : codes >> 8;
+  const std::uint32_t pair = j % 2 == 0 ? (word & 0x000f000fU) * 0x1040U : (word & 0x00f000f0U) * 0x104U;
+  return pair & 0x81c081c0U;
 }
 
 }  // namespace inkstone::cuda

@@ -66,6 +66,12 @@ __device__ __forceinline__ float warp_max(float value) {
   return value;
 }
 
+// tau of `model.md` 5.4.
+__device__ __forceinline__ float length_factor(int position, float floor, float alpha) {
+  const auto place = static_cast<float>(position + 1);
+  return 1.0F + alpha * logf(fmaxf(place / floor, 1.0F));
+}
+
 __device__ __forceinline__ float silu(float x) { return x / (1.0F + expf(-x)); }
 
 }  // namespace inkstone::cuda
