@@ -195,5 +195,76 @@ TEST_P(Attention, StoresKeysAndValuesWhereTheStateRuleSays) {
   }
 }
 
+// Planted faults: each must be noticed by the comparison above.
+class AttentionControls : public Attention {
+ protected:
+  ::testing::AssertionResult agrees(Problem& broken, Problem& whole, std::int64_t step_rows) {
+    return near(run(subject(), broken, step_rows), run(reference(), whole, step_rows), rounding(),
+                kAttentionNoise);
+  }
+};
+INK_CONFORMANCE(AttentionControls);
+
+TEST_P(AttentionControls, NoticeABiasThatIsDropped) {
+  Random random(6);
+  for (const std::int64_t step_rows : {9, 0}) {
+    Problem whole(random, kGlobal, {{300, 9}}, activation());
+    Problem broken = whole;
+    for (std::int64_t i = 0; i < broken.rel.size(); ++i) broken.rel.set(i, 0);
+    EXPECT_TRUE(agrees(whole, whole, step_rows));
+    EXPECT_FALSE(agrees(broken, whole, step_rows));
+  }
+}
+
+// Distances counted from the first query row of the batch instead of from position zero move the bias by as
+// many keys as there are older ones: here by a tile.
+TEST_P(AttentionControls, NoticeABiasOnTheWrongTileWhereKeysOutnumberQueries) {
+  Random random(7);
+  for (const std::int64_t step_rows : {16, 0}) {
+    Problem whole(random, kGlobal, {{64, 16}}, activation());
+    Problem broken = whole;
+    for (std::int64_t feature = 0; feature < kFeatures; ++feature) {
+      for (std::int64_t distance = 0; distance < kGlobal.extent; ++distance) {
+        const std::int64_t moved = std::max<std::int64_t>(0, distance - 64);
+        broken.rel_proj.set(feature * kGlobal.extent + distance,
+                            whole.rel_proj.at(feature * kGlobal.extent + moved));
+      }
+    }
+    EXPECT_FALSE(agrees(broken, whole, step_rows));
+  }
+}
+
+TEST_P(AttentionControls, NoticeAWindowThatIsOffByOne) {
+  Random random(8);
+  for (const std::int64_t step_rows : {1, 0}) {
+    for (const std::int64_t off : {-1, 1}) {
+      Problem whole(random, kMiniSliding, {{400, 1}}, activation());
+      // The key at the border decides: its value is large.
+      const ops::StateRows state{whole.state.storage.view(), whole.state.table.view(), whole.state.ring_rows};
+      const std::int64_t border = 400 - kMiniSliding.window + (off < 0 ? 1 : 0);
+      const std::int64_t row = ops::row_index(state, 0, border);
+      for (std::int64_t head = 0; head < kMiniSliding.kv_heads; ++head) {
+        for (std::int64_t d = 0; d < kHead; ++d)
+          whole.state.storage.set(((row * kMiniSliding.kv_heads + head) * 2 + 1) * kHead + d, 100);
+      }
+      Problem broken = whole;
+      broken.kind.window += off;
+      EXPECT_TRUE(agrees(whole, whole, step_rows));
+      EXPECT_FALSE(agrees(broken, whole, step_rows)) << "by " << off;
+    }
+  }
+}
+
+TEST_P(AttentionControls, NoticeSplitsThatAreCombinedWithoutTheirMaximum) {
+  Random random(9);
+  Problem problem(random, kGlobal, {{700, 1}}, activation());
+  for (std::int64_t i = 0; i < problem.q.size(); ++i) problem.q.set(i, 3 * problem.q.at(i));
+  EXPECT_TRUE(agrees(problem, problem, 1));
+  if (!forget_maximum(subject(), true)) return;
+  EXPECT_FALSE(agrees(problem, problem, 1));
+  forget_maximum(subject(), false);
+  EXPECT_TRUE(agrees(problem, problem, 1));
+}
+
 }  // namespace
 }  // namespace inkstone::conformance

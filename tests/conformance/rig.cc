@@ -183,6 +183,16 @@ Side& side(const std::string& name) {
   return found->second;
 }
 
+bool forget_maximum([[maybe_unused]] Side& side, [[maybe_unused]] bool on) {
+#if INKSTONE_HAS_CUDA
+  if (auto* const gpu = dynamic_cast<cuda::GpuBackend*>(&side.backend())) {
+    gpu->forget_maximum(on);
+    return true;
+  }
+#endif
+  return false;
+}
+
 // The reference as its own subject runs in BF16, so that the tests themselves are tested where there is no
 // GPU.
 ScalarType activation_of(const std::string& name) {

@@ -85,6 +85,8 @@ class Side {
 std::vector<std::string> present_backends();
 // Made once per process.
 Side& side(const std::string& name);
+// Plants, or takes back, GpuBackend::forget_maximum; false where the backend has no splits.
+bool forget_maximum(Side& side, bool on);
 // The number type in which a backend's activations are compared with the reference.
 ScalarType activation_of(const std::string& name);
 

@@ -44,6 +44,44 @@ TEST_P(RowOps, LogScaleTouchesOnlyColumnsOfItsView) {
   for (int row = 0; row < 5; ++row) EXPECT_EQ(results[1].at(row * 256 + 63), x.at(row * 256 + 63));
 }
 
+class ScaleControls : public Conformance {};
+INK_CONFORMANCE(ScaleControls);
+
+// With a floor of one the first positions differ by percents; with the models' floors a shift by one changes
+// no BF16.
+TEST_P(ScaleControls, NoticeATauOfTheNextPosition) {
+  Random random(11);
+  HostTensor x = random.tensor(activation(), {4, 128});
+  const auto scaled = [&](Side& side, float shift) {
+    HostTensor position(ScalarType::kI32, {4});
+    for (std::int64_t i = 0; i < 4; ++i) position.set(i, static_cast<float>(i) + shift);
+    const TensorView out = side.put(x);
+    side.backend().log_scale({out, side.put(position), 1, 0.1F}, side.stream());
+    return side.get(out);
+  };
+  EXPECT_TRUE(near(scaled(subject(), 0), scaled(reference(), 0), rounding(), 0));
+  EXPECT_FALSE(near(scaled(subject(), 1), scaled(reference(), 0), rounding(), 0));
+}
+
+// The dense layers' global scale multiplies a product.
+TEST_P(ScaleControls, NoticeAGlobalScaleThatIsMissing) {
+  Random random(12);
+  HostTensor x = random.tensor(activation(), {3, 128});
+  HostBank weight = random.bf16_bank(1, 64, 128, 0.1F);
+  HostTensor scale(ScalarType::kBF16, {1});
+  scale.set(0, 1.0625F);
+  const auto product = [&](Side& side, bool scaled) {
+    HostTensor poison(activation(), {3, 64});
+    const MatrixBank bank = side.put(weight);
+    ops::LinearArgs args{.x = side.put(x), .weights = {&bank, 1}, .out = side.put(poison), .step_rows = 3};
+    if (scaled) args.out_scale = side.put(scale);
+    side.backend().linear(args, side.stream());
+    return side.get(args.out);
+  };
+  EXPECT_TRUE(near(product(subject(), true), product(reference(), true), rounding(), 1e-5F));
+  EXPECT_FALSE(near(product(subject(), false), product(reference(), true), rounding(), 1e-5F));
+}
+
 TEST_P(RowOps, GeluIsTheExactOne) {
   Random random(3);
   HostTensor x = random.tensor(activation(), {7, 320}, 2);
