@@ -24,6 +24,40 @@ std::vector<std::byte> block_of(std::int64_t bytes, const Draw& draw) {
   return block;
 }
 
+// The same numbers for every tensor: drawing them anew for each would take most of a minute.
+const std::vector<float>& normal_numbers() {
+  static const std::vector<float> numbers = [] {
+    std::mt19937_64 engine(1);
+    std::normal_distribution<float> normal;
+    std::vector<float> drawn(static_cast<std::size_t>(kBlockBytes / 2));
+    for (float& value : drawn) value = normal(engine);
+    return drawn;
+  }();
+  return numbers;
+}
+
+template <class T, class Convert>
+std::vector<std::byte> normal_block(std::int64_t bytes, const Convert& convert) {
+  std::size_t i = 0;
+  return block_of<T>(bytes, [&]() -> T { return convert(normal_numbers()[i++]); });
+}
+
+const std::vector<std::byte>& random_codes() {
+  static const std::vector<std::byte> codes = [] {
+    std::mt19937_64 engine(3);
+    return block_of<std::uint8_t>(kBlockBytes, [&] { return static_cast<std::uint8_t>(engine()); });
+  }();
+  return codes;
+}
+const std::vector<std::byte>& random_scales() {
+  static const std::vector<std::byte> scales = [] {
+    std::mt19937_64 engine(4);
+    return block_of<std::uint8_t>(kBlockBytes,
+                                  [&] { return static_cast<std::uint8_t>(0x18 + engine() % 8); });
+  }();
+  return scales;
+}
+
 model::AttentionWeights make_attention(const checkpoint::ModelConfig& config,
                                        const checkpoint::AttentionShape& shape, RandomMemory& memory) {
   const std::int64_t query_width = shape.query_heads * shape.head_dim;
@@ -128,19 +162,15 @@ void RandomMemory::repeat(std::byte* memory, std::int64_t bytes, const std::vect
 
 TensorView RandomMemory::bf16(Shape shape, float deviation, float mean) {
   const TensorView view(take(2 * shape.num_elements()), ScalarType::kBF16, shape);
-  std::mt19937_64 engine(1);
-  std::normal_distribution<float> normal;
   repeat(view.data, view.bytes(),
-         block_of<BFloat16>(view.bytes(), [&] { return to_bfloat16(mean + deviation * normal(engine)); }));
+         normal_block<BFloat16>(view.bytes(), [&](float x) { return to_bfloat16(mean + deviation * x); }));
   return view;
 }
 
 TensorView RandomMemory::f32(Shape shape, float deviation, float mean) {
   const TensorView view(take(4 * shape.num_elements()), ScalarType::kF32, shape);
-  std::mt19937_64 engine(2);
-  std::normal_distribution<float> normal;
   repeat(view.data, view.bytes(),
-         block_of<float>(view.bytes(), [&] { return mean + deviation * normal(engine); }));
+         normal_block<float>(view.bytes(), [&](float x) { return mean + deviation * x; }));
   return view;
 }
 
@@ -154,7 +184,6 @@ MatrixBank RandomMemory::bf16_bank(std::int64_t banks, std::int64_t rows, std::i
 MatrixBank RandomMemory::nvfp4_bank(std::int64_t banks, std::int64_t rows, std::int64_t columns) {
   constexpr std::int64_t kPerScale = MatrixBank::kColumnsPerScale;
   const std::int64_t matrix = rows * columns;
-  std::mt19937_64 engine(3);
   MatrixBank bank;
   bank.type = ScalarType::kU8;
   bank.banks = banks;
@@ -165,11 +194,9 @@ MatrixBank RandomMemory::nvfp4_bank(std::int64_t banks, std::int64_t rows, std::
   bank.scale_row_stride_bytes = columns / kPerScale;
   bank.scale_bank_stride_bytes = matrix / kPerScale;
   std::byte* const codes = take(banks * bank.bank_stride_bytes);
-  repeat(codes, banks * bank.bank_stride_bytes,
-         block_of<std::uint8_t>(kBlockBytes, [&] { return static_cast<std::uint8_t>(engine()); }));
+  repeat(codes, banks * bank.bank_stride_bytes, random_codes());
   std::byte* const scales = take(banks * bank.scale_bank_stride_bytes);
-  repeat(scales, banks * bank.scale_bank_stride_bytes,
-         block_of<std::uint8_t>(kBlockBytes, [&] { return static_cast<std::uint8_t>(0x18 + engine() % 8); }));
+  repeat(scales, banks * bank.scale_bank_stride_bytes, random_scales());
   bank.data = codes;
   bank.scales = reinterpret_cast<const std::uint8_t*>(scales);
   bank.scale2 = f32({banks}, 0, 4 / std::sqrt(static_cast<float>(columns))).as<float>();
@@ -177,10 +204,8 @@ MatrixBank RandomMemory::nvfp4_bank(std::int64_t banks, std::int64_t rows, std::
 }
 
 void RandomMemory::fill_bf16(const TensorView& view) {
-  std::mt19937_64 engine(4);
-  std::normal_distribution<float> normal;
   repeat(view.data, view.bytes(),
-         block_of<BFloat16>(view.bytes(), [&] { return to_bfloat16(normal(engine)); }));
+         normal_block<BFloat16>(view.bytes(), [](float x) { return to_bfloat16(x); }));
 }
 
 RandomRank make_rank(const checkpoint::ModelConfig& config, RandomMemory& memory) {
