@@ -15,7 +15,7 @@ export LD_LIBRARY_PATH=$home/lib
 # Kernels are loaded at once: the first replay of a graph must not wait for one.
 export CUDA_MODULE_LOADING=EAGER
 parts=${*:-conformance model program bench decode}
-suites="RowOps Linear GatedLinear ShortConv Route Moe Attention Sample"
+suites="RowOps Linear GatedLinear ShortConv Route Moe Attention Sample EndBranch PrepareHeads Mixture"
 summary=$out/summary.txt
 : >"$summary"
 rm -f "$out"/{conformance,model,speculate,program,sanitize}.txt
