@@ -231,9 +231,9 @@ void launch_step(const ops::AttentionArgs& args, AttentionProblem p, const Launc
   allow_shared_memory(step_kernel, sizeof(FlashShared));
   const dim3 grid(static_cast<unsigned>(ceil_div(rows * group, kBlockRows) * 2 * splits),
                   static_cast<unsigned>(p.kv_heads), static_cast<unsigned>(p.num_sequences));
-  start_overlapped(step_kernel, grid, kFlashThreads, sizeof(FlashShared), launch, p, splits);
+  start_overlapped(step_kernel, {grid, kFlashThreads, sizeof(FlashShared)}, launch, p, splits);
   check_launch();
-  start_overlapped(combine_kernel, dim3(static_cast<unsigned>(p.step_rows * p.heads)), kFlashThreads, 0,
+  start_overlapped(combine_kernel, {dim3(static_cast<unsigned>(p.step_rows * p.heads)), kFlashThreads},
                    launch, p);
   check_launch();
 }

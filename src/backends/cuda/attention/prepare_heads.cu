@@ -180,7 +180,7 @@ void prepare_heads(const ops::PrepareHeadsArgs& args, const Launch& launch) {
   if (problem.num_rows == 0) return;
   const int items = problem.heads + 2 * problem.kv_heads + (problem.rel == nullptr ? 0 : 1);
   const dim3 grid(static_cast<unsigned>(problem.num_rows), static_cast<unsigned>(ceil_div(items, kWarps)));
-  start_overlapped(prepare_heads_kernel, grid, kWarps * kWarpThreads, 0, launch, problem);
+  start_overlapped(prepare_heads_kernel, {grid, kWarps * kWarpThreads}, launch, problem);
   check_launch();
 }
 

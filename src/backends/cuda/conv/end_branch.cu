@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(kNormThreads) end_branch_kernel(BranchProblem 
 template <int kThreadsPerRow, int kHeld>
 void launch_end(const BranchProblem& problem, const Launch& launch) {
   const dim3 grid(static_cast<unsigned>(ceil_div(problem.num_rows, kNormThreads / kThreadsPerRow)));
-  start_overlapped(end_branch_kernel<kThreadsPerRow, kHeld>, grid, kNormThreads, 0, launch, problem);
+  start_overlapped(end_branch_kernel<kThreadsPerRow, kHeld>, {grid, kNormThreads}, launch, problem);
   check_launch();
 }
 

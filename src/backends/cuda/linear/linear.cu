@@ -189,8 +189,8 @@ bool launch_staged(const LinearProblem& problem, int stripes, const Launch& laun
   const std::int64_t bytes = kBlockStageBytes<Turns> + staged_bytes(problem.num_rows, problem.columns);
   if (bytes > kMaxStagedBytes) return false;
   allow_shared_memory(linear_step_kernel<kFormat, kStages>, bytes);
-  start_overlapped(linear_step_kernel<kFormat, kStages>, dim3(static_cast<unsigned>(stripes)), kStripeThreads,
-                   bytes, launch, problem);
+  start_overlapped(linear_step_kernel<kFormat, kStages>,
+                   {dim3(static_cast<unsigned>(stripes)), kStripeThreads, bytes}, launch, problem);
   return true;
 }
 

@@ -198,23 +198,28 @@ __device__ __forceinline__ void stage_hidden(const MoeProblem& p, std::int64_t r
   }
 }
 
+struct DownSlot {
+  std::int64_t row;
+  int slot, bank;
+};
+
 // 16 products of one slot, by a warp.
 template <WeightFormat kFormat, bool kShared>
-__device__ __forceinline__ void down_one(const MoeProblem& p, std::int64_t row, int slot, int bank,
-                                         uint4* stage, bf16* staged, float* products) {
+__device__ __forceinline__ void down_one(const MoeProblem& p, const DownSlot& at, uint4* stage, bf16* staged,
+                                         float* products) {
   const int lane = static_cast<int>(threadIdx.x % kWarpThreads);
   StepTurns<kFormat, kDownStages> turns(
-      lane_rows(p.down[kShared], bank, static_cast<int>(blockIdx.y) * kStripeRows, p.width), 0, kTurn,
+      lane_rows(p.down[kShared], at.bank, static_cast<int>(blockIdx.y) * kStripeRows, p.width), 0, kTurn,
       p.hidden_width, stage);
   wait_for_previous();
   begin_next();
-  stage_hidden<kFormat, kShared>(p, row, slot, staged);
+  stage_hidden<kFormat, kShared>(p, at.row, at.slot, staged);
   __syncwarp();  // the hidden row is there
   float acc[1][4] = {};
   turns.multiply(StagedInputs(staged, 1, p.hidden_width), acc);
   __syncwarp();  // and read, before the warp's next slot
   if (lane % 4 != 0) return;
-  const float factor = p.down[kShared].factor(bank);
+  const float factor = p.down[kShared].factor(at.bank);
   products[lane / 4] = acc[0][0] * factor;
   products[lane / 4 + 8] = acc[0][2] * factor;
 }
@@ -236,9 +241,9 @@ __global__ void __launch_bounds__(kStripeThreads, 3) expert_down_few_kernel(MoeP
   const std::int64_t row = blockIdx.x;
   for (int slot = warp; slot < p.slots; slot += kStripeWarps) {
     if (slot >= p.chosen) {
-      down_one<WeightFormat::kBf16, true>(p, row, slot, slot - p.chosen, stage, staged, products[slot]);
+      down_one<WeightFormat::kBf16, true>(p, {row, slot, slot - p.chosen}, stage, staged, products[slot]);
     } else if (const int expert = __ldcg(p.experts + row * p.experts_stride + slot); expert >= 0) {
-      down_one<kFormat, false>(p, row, slot, expert, stage, staged, products[slot]);
+      down_one<kFormat, false>(p, {row, slot, expert}, stage, staged, products[slot]);
     }
   }
   wait_for_previous();  // warps without a slot have not
@@ -279,7 +284,7 @@ void launch_entry_as(const EntryProblem& p, const Launch& launch) {
   if (grid.x == 0) return;
   const std::int64_t bytes = entry_bytes<kStages>(p.moe);
   allow_shared_memory(expert_entry_kernel<kStages>, bytes);
-  start_overlapped(expert_entry_kernel<kStages>, grid, kStripeThreads, bytes, launch, p);
+  start_overlapped(expert_entry_kernel<kStages>, {grid, kStripeThreads, bytes}, launch, p);
   check_launch();
 }
 
@@ -295,7 +300,7 @@ void launch_up(const MoeProblem& p, const GatedMatrix& weight, const Launch& lau
   with_format(looser_format(weight), [&](auto format) {
     constexpr WeightFormat kFormat = decltype(format)::value;
     allow_shared_memory(expert_up_few_kernel<kFormat>, up_bytes<kFormat>(p));
-    start_overlapped(expert_up_few_kernel<kFormat>, grid, kStripeThreads, up_bytes<kFormat>(p), launch, p);
+    start_overlapped(expert_up_few_kernel<kFormat>, {grid, kStripeThreads, up_bytes<kFormat>(p)}, launch, p);
   });
   check_launch();
 }
@@ -305,7 +310,7 @@ void launch_down(const MoeProblem& p, const MatrixBank& weight, const Launch& la
   with_format(format_of(weight), [&](auto format) {
     constexpr WeightFormat kFormat = decltype(format)::value;
     allow_shared_memory(expert_down_few_kernel<kFormat>, down_bytes<kFormat>(p));
-    start_overlapped(expert_down_few_kernel<kFormat>, grid, kStripeThreads, down_bytes<kFormat>(p), launch,
+    start_overlapped(expert_down_few_kernel<kFormat>, {grid, kStripeThreads, down_bytes<kFormat>(p)}, launch,
                      p);
   });
   check_launch();

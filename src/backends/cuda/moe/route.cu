@@ -48,7 +48,7 @@ void route(const ops::RouteArgs& args, const Launch& launch) {
   const RouteProblem problem = problem_of(args);
   if (problem.num_rows == 0) return;
   const dim3 grid(static_cast<unsigned>(ceil_div(problem.num_rows, kWarps)));
-  start_overlapped(route_kernel, grid, kWarps * kWarpThreads, 0, launch, problem);
+  start_overlapped(route_kernel, {grid, kWarps * kWarpThreads}, launch, problem);
   check_launch();
 }
 

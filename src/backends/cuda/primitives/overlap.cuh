@@ -27,10 +27,15 @@ __device__ __forceinline__ void begin_next() {
 #endif
 }
 
+struct LaunchShape {
+  dim3 grid;
+  int threads;
+  std::int64_t shared_bytes = 0;  // dynamic
+};
+
 template <class Problem, class... Arguments>
-void start_overlapped(void (*kernel)(Problem, Arguments...), dim3 grid, int threads,
-                      std::int64_t shared_bytes, const Launch& launch, const Problem& problem,
-                      Arguments... arguments) {
+void start_overlapped(void (*kernel)(Problem, Arguments...), const LaunchShape& shape, const Launch& launch,
+                      const Problem& problem, Arguments... arguments) {
   // One split of shared memory and L1 for all: a multiprocessor must be idle to change it.
   INK_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
                                 cudaSharedmemCarveoutMaxShared));
@@ -38,9 +43,9 @@ void start_overlapped(void (*kernel)(Problem, Arguments...), dim3 grid, int thre
   overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   overlap.val.programmaticStreamSerializationAllowed = launch.overlaps ? 1 : 0;
   cudaLaunchConfig_t config{};
-  config.gridDim = grid;
-  config.blockDim = dim3(static_cast<unsigned>(threads));
-  config.dynamicSmemBytes = static_cast<std::size_t>(shared_bytes);
+  config.gridDim = shape.grid;
+  config.blockDim = dim3(static_cast<unsigned>(shape.threads));
+  config.dynamicSmemBytes = static_cast<std::size_t>(shape.shared_bytes);
   config.stream = launch.stream;
   config.attrs = &overlap;
   config.numAttrs = 1;
