@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs what needs a GPU, from the root of the repository, on a machine that has one: conformance, sanitizers, benches.
-#   OUT=folder BUNDLE=archive LIMIT_S=seconds tools/gpu/check.sh [conformance] [model] [speculate] [program] [bench] [decode] [sanitize]
-# By default all but `speculate` and `sanitize`, of build/cuda-portable/inkstone-bundle.tar.xz (tools/bundle.sh). Every part has a time limit; full logs go to
+# Runs what needs a GPU, from the root of the repository, on a machine that has one:
+#   OUT=folder BUNDLE=archive LIMIT_S=seconds tools/gpu/check.sh [conformance] [controls] [model] [speculate] [program] [bench]
+#     [decode] [million] [peer] [sanitize]
+# controls: planted faults that conformance must notice. speculate: answers with drafts are those without. million: 1,048,576
+# tokens. peer: transformers in BF16 over the same items, where python3 has it. By default all but speculate, million, peer and
+# sanitize, of build/cuda-portable/inkstone-bundle.tar.xz (tools/bundle.sh). Every part has a time limit; full logs go to
 # $OUT (a few files), a short summary is printed last. No sanitizer is started after LIMIT_S (480).
 set -uo pipefail
 cd "$(dirname "$0")/../.."
@@ -14,7 +17,7 @@ tar -C "$home" -xJf "${BUNDLE:-build/cuda-portable/inkstone-bundle.tar.xz}" || e
 export LD_LIBRARY_PATH=$home/lib
 # Kernels are loaded at once: the first replay of a graph must not wait for one.
 export CUDA_MODULE_LOADING=EAGER
-parts=${*:-conformance model program bench decode}
+parts=${*:-conformance controls model program bench decode}
 suites="RowOps Linear GatedLinear ShortConv Route Moe Attention Sample EndBranch PrepareHeads Mixture"
 summary=$out/summary.txt
 : >"$summary"
@@ -24,8 +27,8 @@ export INKSTONE_SOURCE_DIR=$PWD
 note() { echo "$*" >>"$summary"; }
 
 # One process a suite: a device fault ends only its own.
-run_conformance() {
-  for suite in $suites; do
+run_suites() {
+  for suite in "$@"; do
     log=$home/conformance_$suite.txt
     timeout 150 "$home/conformance_test" --gtest_filter="Backends/$suite.*/cuda" >"$log" 2>&1
     status=$?
@@ -38,10 +41,18 @@ run_conformance() {
   done
 }
 
+run_conformance() { run_suites $suites; }
+run_controls() { run_suites AttentionControls ScaleControls; }
+
 # The whole model: goldens, transcripts, the numeric contract; a process each, as above.
 run_model() {
-  for suite in 'Cases/Golden.*' 'OnDevice.Image*' 'OnDevice.Audio*' 'OnDevice.Transcripts*' 'Towers.Vision*' \
-    'Towers.Audio*' 'Contract.*'; do
+  run_gpu_tests 'Cases/Golden.*' 'OnDevice.Image*' 'OnDevice.Audio*' 'OnDevice.Transcripts*' 'Towers.Vision*' 'Towers.Audio*' \
+    'Contract.*'
+}
+run_million() { run_gpu_tests 'Million.*'; }
+
+run_gpu_tests() {
+  for suite in "$@"; do
     log=$home/model.txt
     timeout 200 "$home/gpu_test" --gtest_filter="$suite" >"$log" 2>&1
     status=$?
@@ -89,6 +100,22 @@ run_program() {
   cut -c1-300 "$log" | head -60 >>"$summary"
 }
 
+# Items that our backend and transformers, both in BF16, answer otherwise than the fp32 reference.
+run_peer() {
+  local sets="copying facts reading reasoning tool_answers tool_calls needle_1k needle_2k needle_4k needle_8k needle_16k"
+  # shellcheck disable=SC2086
+  timeout 90 "$home/inkstone" eval tests/data/evals $sets --model models/inkling-mini --backend cuda \
+    --compare tests/data/evals/reference.json >"$out/eval.txt" 2>&1
+  note "inkstone eval: exit $?"
+  cut -c1-180 "$out/eval.txt" | head -60 >>"$summary"
+  run_gpu_tests 'OnDevice.Transcripts*'
+  for dtype in float32 bfloat16; do
+    timeout 90 env -u LD_LIBRARY_PATH python3 tools/gpu/peer.py --inkstone "$home/inkstone" --dtype $dtype >"$out/peer_$dtype.txt" 2>&1
+    note "transformers $dtype: exit $?"
+    grep '^transformers' "$out/peer_$dtype.txt" >>"$summary"
+  done
+}
+
 run_bench() {
   for family in linear moe attention; do
     timeout 120 "$home/ops_bench" $family >"$home/bench.txt" 2>&1
@@ -121,9 +148,11 @@ sanitize() {
 }
 
 run_sanitize() {
-  for suite in ShortConv Route RowOps Moe GatedLinear Sample Linear Attention; do sanitize memcheck $suite; done
-  for suite in Route Moe GatedLinear Sample; do sanitize racecheck $suite; done
-  for suite in RowOps ShortConv GatedLinear Moe; do sanitize initcheck $suite; done
+  for suite in $suites; do sanitize memcheck "$suite"; done
+  for suite in $suites; do sanitize initcheck "$suite"; done
+  for suite in Route Moe GatedLinear Sample EndBranch PrepareHeads Linear RowOps ShortConv Mixture Attention; do
+    sanitize racecheck "$suite"
+  done
 }
 
 date -u '+%F %T' | tee -a "$summary"

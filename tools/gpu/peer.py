@@ -46,9 +46,13 @@ def items_of(args):
 
 def load(args):
     import torch
-    from transformers import InklingForConditionalGeneration
+    from transformers import InklingConfig, InklingForConditionalGeneration
+    config = InklingConfig.from_pretrained(args.model)
+    # Its configuration class reads the experts' width under another name than checkpoints write it.
+    written = json.loads((pathlib.Path(args.model) / "config.json").read_text())["text_config"]
+    config.text_config.moe_intermediate_size = written["intermediate_size"]
     model = InklingForConditionalGeneration.from_pretrained(
-        args.model, dtype=getattr(torch, args.dtype), attn_implementation="eager",
+        args.model, config=config, dtype=getattr(torch, args.dtype), attn_implementation="eager",
         experts_implementation="eager").to("cuda").eval()
     text = model.config.text_config
 
