@@ -65,8 +65,10 @@ void CpuBackend::attend_tile(const ops::AttentionArgs& args, const RowTile& rows
   const std::int64_t num_queries = rows.count * heads;
   const std::int64_t vectors = num_queries * head_dim;
 
-  float* const q =
-      grown(scratch.floats, 2 * vectors + 2 * num_queries + attention_scratch_floats(num_queries, head_dim));
+  // Whole cache lines first; what is read by single numbers last.
+  const std::int64_t work = attention_scratch_floats(num_queries, head_dim);
+  float* const block_work = grown(scratch.floats, work + 2 * vectors + 2 * num_queries);
+  float* const q = block_work + work;
   float* const out = q + vectors;
   float* const largest = out + vectors;
   float* const sum = largest + num_queries;
@@ -99,7 +101,7 @@ void CpuBackend::attend_tile(const ops::AttentionArgs& args, const RowTile& rows
                               .out = out,
                               .largest = largest,
                               .sum = sum,
-                              .scratch = sum + num_queries};
+                              .scratch = block_work};
   const KeyRows key_rows(args, rows.sequence, kv_head);
   const std::int64_t end = scratch.positions.back() + 1;
   const float** const keys = rel + num_queries;

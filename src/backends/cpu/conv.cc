@@ -25,7 +25,7 @@ struct Inputs {
 };
 
 // Filters as rows of one tap each.
-void widen_filters(const TensorView& weight, std::vector<float>& out) {
+void widen_filters(const TensorView& weight, AlignedFloats& out) {
   const std::int64_t channels = weight.shape[0];
   const std::int64_t taps = weight.shape[1];
   out.resize(static_cast<std::size_t>(channels * taps));

@@ -34,7 +34,7 @@ void CpuBackend::keep_experts_within(std::int64_t bytes) {
   experts_ = bytes > 0 ? std::make_unique<ExpertCache>(bytes, kReaders) : nullptr;
 }
 
-float* CpuBackend::grown(std::vector<float>& memory, std::int64_t floats) {
+float* CpuBackend::grown(AlignedFloats& memory, std::int64_t floats) {
   if (static_cast<std::int64_t>(memory.size()) < floats) memory.resize(static_cast<std::size_t>(floats));
   return memory.data();
 }
@@ -43,19 +43,19 @@ float* CpuBackend::grown(std::vector<float>& memory, std::int64_t floats) {
 void CpuBackend::arrange_inputs() {
   std::int64_t floats = 0;
   for (const Product& product : products_)
-    floats += product.num_rows * arranged_columns(product.weight->columns);
+    floats += product.num_rows * arranged_columns(product.weight.columns);
   float* to = grown(arranged_, floats);
   const float* source = nullptr;
   const float* arranged = nullptr;
   for (Product& product : products_) {
-    if (!product.weight->quantised()) continue;
-    const std::int64_t stride = arranged_columns(product.weight->columns);
+    if (!product.weight.quantised()) continue;
+    const std::int64_t stride = arranged_columns(product.weight.columns);
     if (product.x != source) {
       source = product.x;
       arranged = to;
       pool_.parallel_for(product.num_rows, 16, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t t = begin; t < end; ++t)
-          arrange(product.x + t * product.x_stride, product.weight->columns, to + t * stride);
+          arrange(product.x + t * product.x_stride, product.weight.columns, to + t * stride);
       });
       to += product.num_rows * stride;
     }
@@ -64,10 +64,26 @@ void CpuBackend::arrange_inputs() {
   }
 }
 
+CpuBackend::Product CpuBackend::Product::gated(const GatedMatrix& both, std::int64_t bank) {
+  const MatrixBank& gate = both.gate;
+  const MatrixBank& up = both.up;
+  Product product{.weight = gate, .bank = bank, .partner = up};
+  const bool alternate =
+      up.data == gate.data + gate.row_stride_bytes / 2 && up.row_stride_bytes == gate.row_stride_bytes &&
+      up.scale2 == gate.scale2 &&
+      (gate.scales == nullptr || up.scales == gate.scales + gate.scale_row_stride_bytes / 2);
+  if (!alternate) return product;
+  product.weight.rows *= 2;
+  product.weight.row_stride_bytes /= 2;
+  product.weight.scale_row_stride_bytes /= 2;
+  product.partner = {};
+  return product;
+}
+
 // Rows [begin, end) of the weight and of its partner.
 void CpuBackend::run_part(const Product& product, std::int64_t begin, std::int64_t end,
                           Scratch& scratch) const {
-  ProductArgs args = {.weight = WeightRows::of(*product.weight, product.bank),
+  ProductArgs args = {.weight = WeightRows::of(product.weight, product.bank),
                       .begin = begin,
                       .end = end,
                       .x = product.x,
@@ -75,10 +91,11 @@ void CpuBackend::run_part(const Product& product, std::int64_t begin, std::int64
                       .num_rows = product.num_rows,
                       .out = product.out,
                       .out_stride = product.out_stride,
+                      .odd_out = product.partner.empty() ? product.partner_out : nullptr,
                       .scratch = &scratch.product};
   cpu::product(args);
-  if (product.partner == nullptr) return;
-  args.weight = WeightRows::of(*product.partner, product.bank);
+  if (product.partner.empty()) return;
+  args.weight = WeightRows::of(product.partner, product.bank);
   args.out = product.partner_out;
   cpu::product(args);
 }
@@ -90,8 +107,8 @@ void CpuBackend::run_products() {
   std::int64_t work = 0;
   for (const Product& product : products_) {
     first_unit_.push_back(units);
-    units += (product.weight->rows + kUnitRows - 1) / kUnitRows;
-    work += product.weight->rows * product.weight->columns * product.num_rows;
+    units += (product.weight.rows + kUnitRows - 1) / kUnitRows;
+    work += product.weight.rows * product.weight.columns * product.num_rows;
   }
   // Eight shares a thread even out.
   const std::int64_t grain =
@@ -102,7 +119,7 @@ void CpuBackend::run_products() {
     for (std::int64_t unit = begin; unit < end; ++index) {
       const Product& product = products_[index];
       const std::int64_t from = (unit - first_unit_[index]) * kUnitRows;
-      const std::int64_t to = std::min(product.weight->rows, (end - first_unit_[index]) * kUnitRows);
+      const std::int64_t to = std::min(product.weight.rows, (end - first_unit_[index]) * kUnitRows);
       run_part(product, from, to, scratch_[static_cast<std::size_t>(worker)]);
       unit = first_unit_[index] + (to + kUnitRows - 1) / kUnitRows;
     }
@@ -132,8 +149,15 @@ void CpuBackend::linear(const ops::LinearArgs& args, ops::Stream&) {
   float* out = args.out.as<float>();
   products_.clear();
   for (const MatrixBank& weight : args.weights) {
-    products_.push_back({&weight, 0, args.x.as<float>(), args.x.row_stride, args.x.rows(), out,
-                         args.out.row_stride, nullptr, nullptr});
+    products_.push_back({weight,
+                         0,
+                         args.x.as<float>(),
+                         args.x.row_stride,
+                         args.x.rows(),
+                         out,
+                         args.out.row_stride,
+                         {},
+                         nullptr});
     out += weight.rows;
   }
   run_products();
@@ -153,8 +177,14 @@ void CpuBackend::gated_linear(const ops::GatedLinearArgs& args, ops::Stream&) {
   float* gate = grown(gate_, num_rows * width);
   float* up = grown(up_, num_rows * width);
   products_.clear();
-  products_.push_back({&args.weight.gate, 0, args.x.as<float>(), args.x.row_stride, num_rows, gate, width,
-                       &args.weight.up, up});
+  Product both = Product::gated(args.weight, 0);
+  both.x = args.x.as<float>();
+  both.x_stride = args.x.row_stride;
+  both.num_rows = num_rows;
+  both.out = gate;
+  both.out_stride = width;
+  both.partner_out = up;
+  products_.push_back(both);
   run_products();
   pool_.parallel_for(num_rows, 16, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) {

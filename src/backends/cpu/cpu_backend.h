@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "backends/cpu/aligned_floats.h"
 #include "backends/cpu/expert_cache.h"
 #include "backends/host/host_backend.h"
 
@@ -35,23 +36,26 @@ class CpuBackend final : public host::HostBackend {
  private:
   // Memory of one thread; grows to its largest use.
   struct Scratch {
-    std::vector<float> product;
-    std::vector<float> floats;
+    AlignedFloats product;
+    AlignedFloats floats;
     std::vector<const float*> pointers;
     std::vector<std::int64_t> positions;
   };
-  // out[t * out_stride + n] = w_n . x_t with bank `bank` of the weight; with `partner` also partner_out, row
-  // by row beside it: gate and up rows may alternate in memory.
+  // out[t * out_stride + n] = w_n . x_t with bank `bank` of the weight; with `partner` also partner_out.
+  // Where the rows of both alternate in memory they are one weight of twice the rows, and there is no
+  // partner.
   struct Product {
-    const MatrixBank* weight = nullptr;
+    MatrixBank weight;
     std::int64_t bank = 0;
     const float* x = nullptr;
     std::int64_t x_stride = 0;
     std::int64_t num_rows = 0;
     float* out = nullptr;
     std::int64_t out_stride = 0;
-    const MatrixBank* partner = nullptr;  // as large as the weight, of the same type
+    MatrixBank partner;  // empty, or as large as the weight, of the same type
     float* partner_out = nullptr;
+
+    static Product gated(const GatedMatrix& both, std::int64_t bank);  // without rows and outputs
   };
   // Experts that are computed together: [first, last) of those in use, their rows from `begin` on.
   struct ExpertGroup {
@@ -80,18 +84,18 @@ class CpuBackend final : public host::HostBackend {
                    Scratch& scratch) const;
   void widen_relative(const TensorView& rel_proj);
   // A buffer of the backend that later calls use again.
-  static float* grown(std::vector<float>& memory, std::int64_t floats);
+  static float* grown(AlignedFloats& memory, std::int64_t floats);
 
   std::unique_ptr<ExpertCache> experts_;  // null: everything stays in memory
   std::vector<ExpertMemory> round_;
   std::vector<Scratch> scratch_;  // by worker
-  std::vector<float> gate_;
-  std::vector<float> up_;
-  std::vector<float> hidden_;
-  std::vector<float> gathered_;
-  std::vector<float> arranged_;
-  std::vector<float> outputs_;
-  std::vector<float> relative_;  // [d_rel, R] widened, padded and reversed
+  AlignedFloats gate_;
+  AlignedFloats up_;
+  AlignedFloats hidden_;
+  AlignedFloats gathered_;
+  AlignedFloats arranged_;
+  AlignedFloats outputs_;
+  AlignedFloats relative_;  // [d_rel, R] widened, padded and reversed
   std::vector<Product> products_;
   std::vector<std::int64_t> first_unit_;  // of each product
   std::vector<RowTile> tiles_;

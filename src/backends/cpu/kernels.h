@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/cpu/aligned_floats.h"
 #include "tensor/matrix_bank.h"
 
 namespace inkstone::cpu {
@@ -43,7 +44,10 @@ struct ProductArgs {
   std::int64_t num_rows = 0;
   float* out = nullptr;
   std::int64_t out_stride = 0;
-  std::vector<float>* scratch = nullptr;  // of this thread; grows to its largest use
+  // Where rows of two matrices alternate: even n go to out[t * out_stride + n / 2], odd ones there. `begin`
+  // is even then.
+  float* odd_out = nullptr;
+  AlignedFloats* scratch = nullptr;  // of this thread; grows to its largest use
 };
 
 // Each sum over the columns is one vector of lanes, filled from column 0 upwards by fused multiply-adds and
@@ -54,7 +58,7 @@ void product(const ProductArgs& args);
 // Activations for an NVFP4 weight are laid out in the order in which its codes are cheapest to widen;
 // `columns` is a multiple of 16, as in every NVFP4 weight. `out` takes arranged_columns(columns) floats, the
 // tail zeros.
-constexpr std::int64_t arranged_columns(std::int64_t columns) { return (columns + 127) / 128 * 128; }
+constexpr std::int64_t arranged_columns(std::int64_t columns) { return (columns + 255) / 256 * 256 + 32; }
 void arrange(const float* x, std::int64_t columns, float* out);
 
 // x[i] = x[i] / sqrt(mean(x^2) + eps) * weight[i]
@@ -108,7 +112,8 @@ struct AttentionTile {
 };
 inline constexpr float kNoScore = -1e30F;
 constexpr std::int64_t attention_scratch_floats(std::int64_t num_queries, std::int64_t head_dim) {
-  return kBlockKeys * (head_dim + 4) + 2 * num_queries;  // four queries are at work at a time
+  // Four queries are at work at a time; a multiple of a cache line.
+  return kBlockKeys * (head_dim + 4) + (2 * num_queries + 15) / 16 * 16;
 }
 
 // Keys and values at positions [begin, end) within one block.

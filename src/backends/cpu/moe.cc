@@ -98,9 +98,14 @@ void CpuBackend::run_experts(const ops::MoeArgs& args, const ExpertGroup& group)
     const bool routed = rows.expert < num_routed;
     const GatedMatrix& w13 = routed ? args.routed_w13 : args.shared_w13;
     const std::int64_t at = rows.begin - group.begin;
-    products_.push_back({&w13.gate, routed ? rows.expert : rows.expert - num_routed,
-                         one_row ? x : x + at * width, width, rows.count, gate + at * hidden, hidden, &w13.up,
-                         up + at * hidden});
+    Product both = Product::gated(w13, routed ? rows.expert : rows.expert - num_routed);
+    both.x = one_row ? x : x + at * width;
+    both.x_stride = width;
+    both.num_rows = rows.count;
+    both.out = gate + at * hidden;
+    both.out_stride = hidden;
+    both.partner_out = up + at * hidden;
+    products_.push_back(both);
   }
   run_products();
   pool_.parallel_for(group.num_rows, 16, [&](std::int64_t begin, std::int64_t end) {
@@ -118,8 +123,15 @@ void CpuBackend::run_experts(const ops::MoeArgs& args, const ExpertGroup& group)
     const MatrixBank& w2 = routed ? args.routed_w2 : args.shared_w2;
     float* const in = h + (rows.begin - group.begin) * hidden;
     round_rows(args, w2, in, rows.count);
-    products_.push_back({&w2, routed ? rows.expert : rows.expert - num_routed, in, hidden, rows.count,
-                         outputs_.data() + rows.begin * width, width, nullptr, nullptr});
+    products_.push_back({w2,
+                         routed ? rows.expert : rows.expert - num_routed,
+                         in,
+                         hidden,
+                         rows.count,
+                         outputs_.data() + rows.begin * width,
+                         width,
+                         {},
+                         nullptr});
   }
   run_products();
 }

@@ -8,7 +8,8 @@
 #define INKSTONE_CPU_WEIGHT_LOADERS
 #endif
 
-#include <array>
+#include <hwy/cache_control.h>
+
 #include <cstring>
 
 HWY_BEFORE_NAMESPACE();
@@ -31,6 +32,7 @@ HWY_INLINE void store_first(D d, hn::Vec<D> value, float* to, std::int64_t count
 }
 
 struct F32Loader {
+  static constexpr bool kStreamed = false;  // panels are in the caches
   struct Row {
     const float* data;
     HWY_INLINE hn::Vec<D> load(D d, std::int64_t k) const { return hn::LoadU(d, data + k); }
@@ -44,8 +46,12 @@ struct F32Loader {
 };
 
 struct Bf16Loader {
+  static constexpr bool kStreamed = true;
   struct Row {
     const std::uint16_t* data;
+    HWY_INLINE void prefetch(std::int64_t k, std::int64_t ahead_bytes) const {
+      hwy::Prefetch(reinterpret_cast<const std::byte*>(data + k) + ahead_bytes);
+    }
     HWY_INLINE hn::Vec<D> load(D d, std::int64_t k) const {
       const hn::Rebind<std::uint16_t, D> d16;
       const hn::Rebind<std::uint32_t, D> d32;
@@ -67,10 +73,11 @@ struct Bf16Loader {
 HWY_ALIGN inline constexpr float kE2m1[16] = {0.0F,  0.5F,  1.0F,  1.5F,  2.0F,  3.0F,  4.0F,  6.0F,
                                               -0.0F, -0.5F, -1.0F, -1.5F, -2.0F, -3.0F, -4.0F, -6.0F};
 
-// NVFP4 in blocks of one vector of words, eight codes each: vector j of a block holds code j of every word,
-// so lane i has column 8 i + j. That order costs one shift and one table look-up a vector, and all eight
-// vectors of a block share their scales. Activations are laid out alike (`arrange`), and the last block is
-// filled up with zeros. Weights come without the bank's factor: E2M1 * E4M3 is exact in a float.
+// NVFP4 in blocks of two vectors of words, eight codes each: the even words, then the odd ones, so that a
+// lane has the 16 columns of one scale. Each half of a block gives eight vectors of values, vector j with
+// code j of every word; they are summed up before the scale, which then costs one multiplication a half.
+// Activations are laid out alike (`arrange`), and the last block is filled up with zeros. E2M1 * E4M3 is
+// exact in a float; the bank's factor comes last.
 struct Nvfp4Loader {
   static constexpr std::int64_t kCodesPerWord = 8;
   using U = hn::RebindToUnsigned<D>;
@@ -80,28 +87,34 @@ struct Nvfp4Loader {
     const std::uint8_t* scales;
   };
   struct Block {
-    hn::Vec<U> words;
+    hn::Vec<U> even;
+    hn::Vec<U> odd;
     hn::Vec<D> scales;
-
-    // The next vector of weights.
-    HWY_INLINE hn::Vec<D> next() {
-      const auto weights = hn::Mul(values(words), scales);
-      words = hn::ShiftRight<4>(words);
-      return weights;
-    }
   };
 
   static HWY_INLINE Block load(const std::uint8_t* codes, const std::uint8_t* scales) {
-    return {hn::LoadU(U(), reinterpret_cast<const std::uint32_t*>(codes)), widened(scales)};
+    const U du;
+    const auto* words = reinterpret_cast<const std::uint32_t*>(codes);
+    const auto low = hn::LoadU(du, words);
+    const auto high = hn::LoadU(du, words + hn::Lanes(du));
+#if HWY_TARGET == HWY_SCALAR
+    return {low, high, widened(scales)};
+#else
+    return {hn::ConcatEven(du, high, low), hn::ConcatOdd(du, high, low), widened(scales)};
+#endif
   }
   // A block of which only `words` words exist.
   static HWY_INLINE Block load_partial(const std::uint8_t* codes, const std::uint8_t* scales,
                                        std::int64_t words) {
-    HWY_ALIGN std::uint8_t padded[64] = {};
-    std::uint8_t padded_scales[8] = {};
+    HWY_ALIGN std::uint8_t padded[128] = {};
+    std::uint8_t padded_scales[16] = {};
     std::memcpy(padded, codes, static_cast<std::size_t>(4 * words));
     std::memcpy(padded_scales, scales, static_cast<std::size_t>(words / 2));
     return load(padded, padded_scales);
+  }
+  // Columns of a block.
+  static HWY_INLINE std::int64_t block_columns() {
+    return 2 * kCodesPerWord * static_cast<std::int64_t>(hn::Lanes(D()));
   }
 
   // Values of the lowest four bits of each word.
@@ -144,24 +157,19 @@ struct Nvfp4Loader {
     return words;
 #endif
   }
-  // E4M3 scales of a block, each for the two words of its 16 columns.
+  // E4M3 scales, one a lane.
   static HWY_INLINE hn::Vec<D> widened(const std::uint8_t* scales) {
     const D d;
     const U du;
-    const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-    if (lanes < 8) {
-      HWY_ALIGN float few[16];
-      for (std::int64_t i = 0; i < lanes; ++i) few[i] = e4m3_to_float(scales[i / 2]);
-      return hn::Load(d, few);
-    }
-    const hn::Rebind<std::uint8_t, D> d8;
-    const hn::Rebind<std::uint16_t, hn::Half<D>> d16;
-    const auto pairs = hn::PromoteTo(d16, hn::LoadU(hn::Rebind<std::uint8_t, hn::Half<D>>(), scales));
-    const auto codes = hn::PromoteTo(du, hn::BitCast(d8, hn::Or(pairs, hn::ShiftLeft<8>(pairs))));
-    // Exponent and fraction to their places in a float, then the difference of the two biases.
-    const auto magnitude = hn::ShiftLeft<20>(hn::And(codes, hn::Set(du, 0x7f)));
-    const auto sign = hn::ShiftLeft<24>(hn::And(codes, hn::Set(du, 0x80)));
-    return hn::Mul(hn::BitCast(d, hn::Or(magnitude, sign)), hn::Set(d, 0x1p120F));
+    const hn::RebindToSigned<D> di;
+    const auto codes = hn::PromoteTo(du, hn::LoadU(hn::Rebind<std::uint8_t, D>(), scales));
+    // Sign, exponent and fraction to their places in a float, then the difference of the two biases.
+    const auto placed = hn::ShiftRight<4>(hn::BitCast(di, hn::ShiftLeft<24>(codes)));
+    const auto bits = hn::And(hn::BitCast(du, placed), hn::Set(du, 0x87F00000U));
+    const auto values = hn::Mul(hn::BitCast(d, bits), hn::Set(d, 0x1p120F));
+    // All bits but the sign: the format's only not-a-number, where the steps above give 480.
+    const auto invalid = hn::Eq(hn::Or(codes, hn::Set(du, 0x80)), hn::Set(du, 0xFF));
+    return hn::IfThenElse(hn::RebindMask(d, invalid), hn::BitCast(d, hn::Set(du, 0x7FC00000U)), values);
   }
 };
 
