@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "backends/cpu/cpu_backend.h"
 #include "model/decoder.h"
 #include "model/sequence_state.h"
 
@@ -116,14 +117,19 @@ Result<DecodeResult> bench_decode(const ModelUnderTest& model, const std::vector
       INK_TRY(Sequence::create(model, num_prompt + tokens + 1, std::min<std::int64_t>(num_prompt, 64)));
   DecodeResult result;
   result.bytes = bytes_per_token(model);
-  constexpr std::int64_t kMostProbeBytes = std::int64_t{1} << 30;
+  constexpr std::int64_t kMostProbeBytes = std::int64_t{256} << 20;
   ReadProbe probe(threads, std::min(result.bytes, kMostProbeBytes));
+  const auto disk_bytes = [&] {
+    const auto* cpu = dynamic_cast<const cpu::CpuBackend*>(model.backend);
+    return cpu == nullptr ? 0 : cpu->expert_cache_stats().read_bytes;
+  };
   std::int32_t next = 0;
   for (std::size_t begin = 0; begin < prompt.size(); begin += 64) {
     const std::size_t count = std::min<std::size_t>(64, prompt.size() - begin);
     next = sequence.feed(std::span(prompt).subspan(begin, count), begin + count == prompt.size());
   }
   result.ids.push_back(next);
+  result.disk_bytes = -disk_bytes();
   for (std::int64_t i = 0; i < tokens; ++i) {
     const double begin = seconds_now();
     next = sequence.feed({&next, 1}, true);
@@ -131,7 +137,18 @@ Result<DecodeResult> bench_decode(const ModelUnderTest& model, const std::vector
     result.ids.push_back(next);
     if (i % 4 == 0) result.read.seconds.push_back(static_cast<double>(result.bytes) / probe.pass());
   }
+  result.disk_bytes += disk_bytes();
   return result;
+}
+
+double DecodeResult::mean_tokens_per_second() const {
+  return static_cast<double>(step.seconds.size()) /
+         std::accumulate(step.seconds.begin(), step.seconds.end(), 0.0);
+}
+
+double DecodeResult::disk_rate() const {
+  return static_cast<double>(disk_bytes) / static_cast<double>(step.seconds.size()) *
+         mean_tokens_per_second();
 }
 
 Result<PrefillResult> bench_prefill(const ModelUnderTest& model, std::int64_t tokens, std::int64_t chunk,

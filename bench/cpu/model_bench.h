@@ -31,6 +31,9 @@ struct DecodeResult {
   Timings step;
   Timings read;  // of as many bytes, between the steps
   std::int64_t bytes = 0;
+  std::int64_t disk_bytes = 0;  // that an expert cache read during the steps
+  [[nodiscard]] double mean_tokens_per_second() const;
+  [[nodiscard]] double disk_rate() const;  // bytes a second of the steps
 };
 // `ids` are the prompt; then `tokens` steps. A read of the same size after every `reads_every` steps.
 Result<DecodeResult> bench_decode(const ModelUnderTest& model, const std::vector<std::int32_t>& prompt,

@@ -75,7 +75,7 @@ Result<std::unique_ptr<LoadedModel>> load_model(const CommonOptions& options) {
   checkpoint::Checkpoint checkpoint = INK_TRY(checkpoint::Checkpoint::open(folder));
   INK_TRY(check_agreement(checkpoint.config(), front));
   model::DeviceWeights loaded{.weights = model::host_weights(checkpoint), .memory = nullptr};
-  INK_TRY(limit_memory(options, folder, checkpoint.config(), loaded.weights, *backend));
+  INK_TRY(limit_memory(options, folder, checkpoint, loaded.weights, *backend));
   if (!backend->host_memory()) loaded = INK_TRY(move_weights(loaded.weights, *backend));
   return std::make_unique<LoadedModel>(LoadedModel{std::move(folder), std::move(front), std::move(checkpoint),
                                                    std::move(loaded.weights), std::move(backend),

@@ -96,6 +96,13 @@ bool Checkpoint::has_vision() const { return contents_->assembly.has_vision; }
 bool Checkpoint::has_audio() const { return contents_->assembly.has_audio; }
 std::int64_t Checkpoint::tensor_bytes() const { return contents_->tensor_bytes; }
 
+std::vector<Checkpoint::File> Checkpoint::files() const {
+  std::vector<File> all;
+  for (const Shard& shard : contents_->shards)
+    all.push_back({contents_->folder + "/" + shard.file, shard.mapping.bytes()});
+  return all;
+}
+
 Status Checkpoint::verify_values(std::int64_t most_bytes) const {
   for (const auto& [name, weight] : contents_->assembly.weights)
     INK_TRY(check_weight(weight, name, contents_->folder, most_bytes));

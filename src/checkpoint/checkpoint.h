@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "checkpoint/model_config.h"
@@ -40,6 +42,12 @@ class Checkpoint {
   [[nodiscard]] bool has_vision() const;
   [[nodiscard]] bool has_audio() const;
   [[nodiscard]] std::int64_t tensor_bytes() const;  // of all tensors, as stored
+  // Each mapped as a whole.
+  struct File {
+    std::string path;
+    std::span<const std::byte> bytes;
+  };
+  [[nodiscard]] std::vector<File> files() const;
 
   // Searches every tensor of at most `most_bytes` for NaN and infinity; the error names the tensor and the
   // coordinate. Without a limit it reads the whole payload once.

@@ -24,6 +24,7 @@ struct Loaded {
   checkpoint::Checkpoint checkpoint;
   model::ModelWeights weights;
   std::unique_ptr<ops::Backend> backend;
+  std::optional<MemoryPlan> plan;
 
   [[nodiscard]] bench::ModelUnderTest parts() const {
     return {&checkpoint.config(), &weights, backend.get()};
@@ -37,8 +38,10 @@ Result<std::unique_ptr<Loaded>> load(const CommonOptions& options) {
   const std::string folder = INK_TRY(find_model(options.model));
   checkpoint::Checkpoint checkpoint = INK_TRY(checkpoint::Checkpoint::open(folder));
   model::ModelWeights weights = model::host_weights(checkpoint);
-  INK_TRY(limit_memory(options, folder, checkpoint.config(), weights, *backend));
-  return std::make_unique<Loaded>(Loaded{std::move(checkpoint), std::move(weights), std::move(backend)});
+  std::optional<MemoryPlan> plan =
+      INK_TRY(limit_memory(options, folder, checkpoint, weights, *backend));
+  return std::make_unique<Loaded>(
+      Loaded{std::move(checkpoint), std::move(weights), std::move(backend), plan});
 }
 
 int threads_of(const CommonOptions& options) {
@@ -53,6 +56,27 @@ ordered_json machine_json(const BenchOptions& options) {
   return {{"backend", options.common.backend == "auto" ? automatic_backend() : options.common.backend},
           {"instructions", cpu::chosen_instruction_set()},
           {"threads", threads_of(options.common)}};
+}
+
+ordered_json cache_json(const Loaded& model, const bench::DecodeResult& result) {
+  const cpu::ExpertCacheStats stats =
+      dynamic_cast<const cpu::CpuBackend&>(*model.backend).expert_cache_stats();
+  return {{"hits", stats.hits},
+          {"misses", stats.misses},
+          {"read_bytes", stats.read_bytes},
+          {"wait_seconds", stats.wait_seconds},
+          {"planned_tokens_per_second", model.plan->experts.tokens_per_second},
+          {"seen_tokens_per_second", result.mean_tokens_per_second()},
+          {"disk_bytes_per_second", model.plan->disk_bytes_per_second},
+          {"share_of_disk_rate", result.disk_rate() / model.plan->disk_bytes_per_second}};
+}
+
+std::string cache_text(const MemoryPlan& plan, const bench::DecodeResult& result) {
+  return fmt::format(
+      "; from disk {:.2f} GB/s of its {:.2f} GB/s: {:.0f} %; {:.2f} tokens/s on average, planned {:.2f}",
+      result.disk_rate() / 1e9, plan.disk_bytes_per_second / 1e9,
+      100 * result.disk_rate() / plan.disk_bytes_per_second, result.mean_tokens_per_second(),
+      plan.experts.tokens_per_second);
 }
 
 Status print_decode(const BenchOptions& options) {
@@ -72,20 +96,16 @@ Status print_decode(const BenchOptions& options) {
   document["share_of_read_bandwidth"] = {{"best", result.read.best() / result.step.best()},
                                          {"median", result.read.median() / result.step.median()}};
   document["ids"] = result.ids;
-  if (const auto* cpu = dynamic_cast<const cpu::CpuBackend*>(model->backend.get())) {
-    const cpu::ExpertCacheStats stats = cpu->expert_cache_stats();
-    document["expert_cache"] = {{"hits", stats.hits},
-                                {"misses", stats.misses},
-                                {"read_bytes", stats.read_bytes},
-                                {"wait_seconds", stats.wait_seconds}};
-  }
+  if (model->plan) document["expert_cache"] = cache_json(*model, result);
   if (options.common.json) return print_json(document);
-  return print_line(fmt::format(
-      "decode: {:.2f} ms a token ({:.1f} tokens/s), {:.1f} GB/s of the {:.1f} GB/s that {} threads read: "
-      "{:.0f} % (best {:.0f} %)",
-      result.step.median() * 1e3, 1 / result.step.median(), bytes / result.step.median() / 1e9,
-      bytes / result.read.median() / 1e9, threads_of(options.common),
-      100 * result.read.median() / result.step.median(), 100 * result.read.best() / result.step.best()));
+  return print_line(
+      fmt::format(
+          "decode: {:.2f} ms a token ({:.1f} tokens/s), {:.1f} GB/s of the {:.1f} GB/s that {} threads read: "
+          "{:.0f} % (best {:.0f} %)",
+          result.step.median() * 1e3, 1 / result.step.median(), bytes / result.step.median() / 1e9,
+          bytes / result.read.median() / 1e9, threads_of(options.common),
+          100 * result.read.median() / result.step.median(), 100 * result.read.best() / result.step.best()) +
+      (model->plan ? cache_text(*model->plan, result) : ""));
 }
 
 Status print_prefill(const BenchOptions& options) {

@@ -42,8 +42,9 @@ cpu::ExpertPlanInput weights_of(const checkpoint::ModelConfig& config, const mod
   input.fixed_bytes = bench::bytes_per_token({&config, &weights, &backend});
   for (const model::BlockWeights& layer : weights.layers) {
     if (!layer.moe) continue;
-    const std::int64_t bytes = cpu::ExpertMemory::of(layer.moe->routed_w13, layer.moe->routed_w2, 0).bytes();
-    input.expert_bytes = std::max(input.expert_bytes, bytes);
+    const auto expert = cpu::ExpertView::of(layer.moe->routed_w13, layer.moe->routed_w2, 0);
+    const std::int64_t bytes = expert.bytes();
+    input.expert_bytes = std::max(input.expert_bytes, expert.slot_bytes());
     input.num_experts += config.routed_experts;
     input.experts_per_token += config.chosen_experts;
     input.fixed_bytes -= config.chosen_experts * bytes;
@@ -53,14 +54,14 @@ cpu::ExpertPlanInput weights_of(const checkpoint::ModelConfig& config, const mod
 
 }  // namespace
 
-Status limit_memory(const CommonOptions& options, const std::string& folder,
-                    const checkpoint::ModelConfig& config, const model::ModelWeights& weights,
-                    ops::Backend& backend) {
-  if (options.memory_limit == 0) return {};
+Result<std::optional<MemoryPlan>> limit_memory(const CommonOptions& options, const std::string& folder,
+                                               const checkpoint::Checkpoint& checkpoint,
+                                               const model::ModelWeights& weights, ops::Backend& backend) {
+  if (options.memory_limit == 0) return std::nullopt;
   auto* const cpu = dynamic_cast<cpu::CpuBackend*>(&backend);
   if (cpu == nullptr) return fail(ErrorKind::kUnsupported, "--memory-limit: of the CPU backend only");
   const int threads = options.threads > 0 ? static_cast<int>(options.threads) : available_cpus();
-  cpu::ExpertPlanInput input = weights_of(config, weights, backend);
+  cpu::ExpertPlanInput input = weights_of(checkpoint.config(), weights, backend);
   input.memory_limit_bytes = options.memory_limit;
   input.other_bytes = options.memory_limit / kReservedPart;
   input.memory_bytes_per_second = bench::ReadProbe(threads, kProbeBytes).pass();
@@ -73,8 +74,10 @@ Status limit_memory(const CommonOptions& options, const std::string& folder,
       spell_bytes(options.memory_limit), spell_bytes(input.fixed_bytes), spell_bytes(plan.cache_bytes),
       100 * plan.hit_share, spell_bytes(static_cast<std::int64_t>(input.memory_bytes_per_second)),
       spell_bytes(static_cast<std::int64_t>(input.disk_bytes_per_second)), plan.tokens_per_second));
-  cpu->keep_experts_within(plan.cache_bytes);
-  return {};
+  std::vector<cpu::SourceFile> files;
+  for (const auto& [path, bytes] : checkpoint.files()) files.push_back({path, bytes});
+  cpu->keep_experts_within(plan.cache_bytes, files);
+  return MemoryPlan{plan, input.disk_bytes_per_second};
 }
 
 }  // namespace inkstone::app

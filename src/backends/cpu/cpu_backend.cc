@@ -30,8 +30,8 @@ CpuBackend::CpuBackend(int threads, std::int64_t expert_cache_bytes)
   keep_experts_within(expert_cache_bytes);
 }
 
-void CpuBackend::keep_experts_within(std::int64_t bytes) {
-  experts_ = bytes > 0 ? std::make_unique<ExpertCache>(bytes, kReaders) : nullptr;
+void CpuBackend::keep_experts_within(std::int64_t bytes, const std::vector<SourceFile>& files) {
+  experts_ = bytes > 0 ? std::make_unique<ExpertCache>(bytes, kReaders, files) : nullptr;
 }
 
 float* CpuBackend::grown(AlignedFloats& memory, std::int64_t floats) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "backends/cpu/aligned_floats.h"
@@ -16,10 +17,11 @@ namespace inkstone::cpu {
 // number of threads.
 class CpuBackend final : public host::HostBackend {
  public:
-  // 0 threads: the CPUs this process may use. With `expert_cache_bytes` the routed experts, which must then
-  // be mapped from files, are kept within that size of memory.
+  // 0 threads: the CPUs this process may use. With `expert_cache_bytes` the routed experts are copied when
+  // they are needed and kept within that size of memory.
   explicit CpuBackend(int threads, std::int64_t expert_cache_bytes = 0);
-  void keep_experts_within(std::int64_t bytes);  // from now on; 0: no limit
+  // From now on; 0: no limit. Experts in the files are read from there.
+  void keep_experts_within(std::int64_t bytes, const std::vector<SourceFile>& files = {});
 
   [[nodiscard]] std::string name() const override { return "cpu"; }
   [[nodiscard]] ExpertCacheStats expert_cache_stats() const {
@@ -87,8 +89,9 @@ class CpuBackend final : public host::HostBackend {
   static float* grown(AlignedFloats& memory, std::int64_t floats);
 
   std::unique_ptr<ExpertCache> experts_;  // null: everything stays in memory
-  std::vector<ExpertMemory> round_;
-  std::vector<Scratch> scratch_;  // by worker
+  std::vector<ExpertView> round_;
+  std::optional<ExpertView> cached_;  // the routed expert at work, where a cache holds it
+  std::vector<Scratch> scratch_;      // by worker
   AlignedFloats gate_;
   AlignedFloats up_;
   AlignedFloats hidden_;

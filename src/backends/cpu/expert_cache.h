@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // backends/cpu/expert_cache.h - keeps the routed experts of a mapped checkpoint within a given size of
-// memory: reads ahead what the router chose, gives back what was used longest ago.
+// memory: reads what the router chose while earlier experts are computed, gives up what was used longest ago.
 #pragma once
 
-#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -18,14 +18,24 @@
 
 namespace inkstone::cpu {
 
-// The memory of one expert, its down projection first: where that lies names the expert.
-struct ExpertMemory {
-  std::array<std::span<const std::byte>, 6> parts;
+// The weights of one expert, banks of one matrix each.
+struct ExpertView {
+  GatedMatrix w13;
+  MatrixBank w2;
 
-  static ExpertMemory of(const GatedMatrix& w13, const MatrixBank& w2, std::int64_t bank);
-  [[nodiscard]] const std::byte* name() const { return parts[0].data(); }
-  // Gate and up rows may alternate in memory: what they span is counted once.
+  static ExpertView of(const GatedMatrix& w13, const MatrixBank& w2, std::int64_t bank);
+  [[nodiscard]] const std::byte* name() const { return w2.data; }
+  // What it lies in; gate and up rows that alternate are one range.
+  [[nodiscard]] std::vector<std::span<const std::byte>> ranges() const;
   [[nodiscard]] std::int64_t bytes() const;
+  [[nodiscard]] std::int64_t slot_bytes() const;  // in the cache: whole pages
+};
+
+// A file that is mapped as a whole. Experts in it are read past the page cache, which would cost the
+// processor more than the disk gives.
+struct SourceFile {
+  std::string path;
+  std::span<const std::byte> bytes;
 };
 
 struct ExpertCacheStats {
@@ -35,46 +45,61 @@ struct ExpertCacheStats {
   double wait_seconds = 0;      // of the caller
 };
 
-// Experts are used in place: the cache decides which pages of the mapping stay. It never changes a value, so
-// answers do not depend on its size. One caller; the reading threads are its own.
+// Copies of the experts in use, in memory of its own that never grows beyond the capacity (or one round's
+// only expert). Answers do not depend on its size. One caller; the reading threads are its own.
 class ExpertCache {
  public:
-  ExpertCache(std::int64_t capacity_bytes, int readers);
+  // Experts that lie in none of the files are copied from where they are.
+  ExpertCache(std::int64_t capacity_bytes, int readers, const std::vector<SourceFile>& files = {});
   ~ExpertCache();
   ExpertCache(const ExpertCache&) = delete;
   ExpertCache& operator=(const ExpertCache&) = delete;
 
   // How many of these, from the first on, fit together; at least one.
-  [[nodiscard]] std::size_t fitting(std::span<const ExpertMemory> experts) const;
+  [[nodiscard]] std::size_t fitting(std::span<const ExpertView> experts) const;
   // Pins them (and nothing else any more), makes room, and starts to read those that are missing.
-  void begin_round(std::span<const ExpertMemory> experts);
-  // Returns when an expert of the round is in memory.
-  void wait(const ExpertMemory& expert);
+  void begin_round(std::span<const ExpertView> experts);
+  // Returns when an expert of the round is in memory, with its weights there: valid until the next round.
+  ExpertView wait(const ExpertView& expert);
 
   [[nodiscard]] ExpertCacheStats stats() const { return stats_; }
   [[nodiscard]] std::int64_t used_bytes() const { return used_bytes_; }
 
  private:
+  using Memory = std::unique_ptr<std::byte, void (*)(std::byte*)>;
+  struct Slot {
+    Memory memory;
+    std::int64_t bytes;
+  };
   struct Entry {
-    ExpertMemory memory;
-    std::int64_t bytes = 0;
+    ExpertView here;
+    Slot slot;
     std::uint64_t last_round = 0;
     std::int64_t pending = 0;  // pieces still to be read
   };
   struct Piece {
-    std::span<const std::byte> bytes;
+    std::span<const std::byte> from;
+    std::byte* to;
     Entry* entry;
   };
+  struct OpenFile {
+    std::span<const std::byte> bytes;
+    int descriptor;
+  };
 
-  void make_room(std::int64_t bytes);
-  void start_reading(Entry& entry);
+  Slot take_slot(std::int64_t bytes);
+  bool drop_oldest();
+  void start_reading(const ExpertView& expert, Entry& entry);
   void read_pieces();
+  void read_in(const Piece& piece) const;
 
   std::int64_t capacity_bytes_;
-  std::int64_t used_bytes_ = 0;
+  std::int64_t used_bytes_ = 0;  // of entries and spare slots
   std::uint64_t round_ = 0;
   ExpertCacheStats stats_;
+  std::vector<OpenFile> files_;
   std::unordered_map<const std::byte*, std::unique_ptr<Entry>> entries_;
+  std::vector<Slot> spare_;
   std::mutex mutex_;
   std::condition_variable piece_ready_;
   std::condition_variable piece_done_;

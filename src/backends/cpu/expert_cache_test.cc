@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 #include <cstring>
 
@@ -22,10 +23,8 @@ constexpr std::int64_t kColumns = 128;
 class MappedExperts : public ::testing::Test {
  protected:
   void SetUp() override {
-    char path[] = "/tmp/expert_cache_test_XXXXXX";
-    const int file = mkstemp(path);
+    const int file = mkstemp(path_.data());
     ASSERT_GE(file, 0);
-    unlink(path);
     values_.resize(static_cast<std::size_t>(kExperts * 3 * kRows * kColumns));
     for (std::size_t i = 0; i < values_.size(); ++i) values_[i] = static_cast<std::uint16_t>(i * 31);
     bytes_ = values_.size() * 2;
@@ -39,23 +38,43 @@ class MappedExperts : public ::testing::Test {
     w2_ = MatrixBank::of(
         {data + kExperts * 2 * kRows * kColumns * 2, ScalarType::kBF16, {kExperts, kRows, kColumns}});
   }
-  void TearDown() override { munmap(memory_, bytes_); }
+  void TearDown() override {
+    munmap(memory_, bytes_);
+    unlink(path_.c_str());
+  }
+  [[nodiscard]] std::vector<SourceFile> file() const {
+    return {{path_, {static_cast<const std::byte*>(memory_), bytes_}}};
+  }
 
-  [[nodiscard]] std::vector<ExpertMemory> experts(const std::vector<std::int64_t>& ids) const {
-    std::vector<ExpertMemory> all;
-    for (const std::int64_t id : ids) all.push_back(ExpertMemory::of(w13_, w2_, id));
+  [[nodiscard]] std::vector<ExpertView> experts(const std::vector<std::int64_t>& ids) const {
+    std::vector<ExpertView> all;
+    for (const std::int64_t id : ids) all.push_back(ExpertView::of(w13_, w2_, id));
     return all;
   }
   void use(ExpertCache& cache, const std::vector<std::int64_t>& ids) const {
-    const std::vector<ExpertMemory> all = experts(ids);
+    const std::vector<ExpertView> all = experts(ids);
     for (std::size_t i = 0; i < all.size();) {
-      const std::span<const ExpertMemory> rest = std::span(all).subspan(i);
+      const std::span<const ExpertView> rest = std::span(all).subspan(i);
       const std::size_t count = cache.fitting(rest);
       cache.begin_round(rest.first(count));
       for (std::size_t end = i + count; i < end; ++i) cache.wait(all[i]);
     }
   }
 
+  // Every weight of an expert as the cache shows it is that of the file.
+  void expect_values(const ExpertView& here, std::int64_t id) const {
+    const ExpertView there = ExpertView::of(w13_, w2_, id);
+    const auto expect_same = [&](const MatrixBank& a, const MatrixBank& b) {
+      EXPECT_NE(a.data, b.data);
+      for (std::int64_t row = 0; row < b.rows; ++row)
+        EXPECT_EQ(std::memcmp(a.row(0, row), b.row(0, row), kColumns * 2), 0) << id << ' ' << row;
+    };
+    expect_same(here.w13.gate, there.w13.gate);
+    expect_same(here.w13.up, there.w13.up);
+    expect_same(here.w2, there.w2);
+  }
+
+  std::string path_ = "/tmp/expert_cache_test_XXXXXX";
   std::vector<std::uint16_t> values_;
   std::size_t bytes_ = 0;
   void* memory_ = nullptr;
@@ -83,9 +102,9 @@ TEST_F(MappedExperts, WhatWasUsedLongestAgoGoes) {
 TEST_F(MappedExperts, ARoundNeverDropsItsOwnExperts) {
   ExpertCache cache(3 * kExpertBytes, 2);
   use(cache, {0, 1, 2});
-  const std::vector<ExpertMemory> round = experts({0, 3, 4});
+  const std::vector<ExpertView> round = experts({0, 3, 4});
   cache.begin_round(round);
-  for (const ExpertMemory& expert : round) cache.wait(expert);
+  for (const ExpertView& expert : round) cache.wait(expert);
   cache.begin_round(round);
   EXPECT_EQ(cache.stats().hits, 1 + 3);
 }
@@ -103,10 +122,57 @@ TEST_F(MappedExperts, OneExpertIsTakenHoweverSmallTheCache) {
   EXPECT_EQ(cache.fitting(experts({3, 4})), 1U);
 }
 
-TEST_F(MappedExperts, ValuesOutliveBeingDropped) {
-  ExpertCache cache(kExpertBytes, 2);
-  for (std::int64_t id = 0; id < kExperts; ++id) use(cache, {id});
-  EXPECT_EQ(std::memcmp(memory_, values_.data(), bytes_), 0);
+TEST_F(MappedExperts, ValuesAreThoseOfTheFileHoweverTheyAreRead) {
+  for (const auto& files : {file(), std::vector<SourceFile>(), std::vector<SourceFile>{{"/nowhere", {}}}}) {
+    ExpertCache cache(2 * kExpertBytes, 2, files);
+    for (const std::int64_t id : {0, 1, 2, 1, 5, 0}) {
+      const std::vector<ExpertView> one = experts({id});
+      cache.begin_round(one);
+      expect_values(cache.wait(one[0]), id);
+    }
+    EXPECT_EQ(cache.stats().misses, 5);
+  }
+}
+
+// Weights that begin and end within a page, as after a header of any length.
+TEST_F(MappedExperts, RangesNeedNotBeginAtAPage) {
+  const auto* data = static_cast<const std::byte*>(memory_) + 1234;
+  const MatrixBank w13 =
+      MatrixBank::of({const_cast<std::byte*>(data), ScalarType::kBF16, {kExperts - 1, 2 * kRows, kColumns}});
+  w13_ = {w13.slice_rows(0, kRows), w13.slice_rows(kRows, kRows)};
+  w2_ = MatrixBank::of({const_cast<std::byte*>(data) + (kExperts - 1) * 2 * kRows * kColumns * 2,
+                        ScalarType::kBF16,
+                        {kExperts - 1, kRows, kColumns}});
+  ExpertCache cache(4 * kExpertBytes, 3, file());
+  const std::vector<ExpertView> all = experts({4, 0, 2});
+  cache.begin_round(all);
+  for (std::size_t i = 0; i < all.size(); ++i) expect_values(cache.wait(all[i]), std::array{4, 0, 2}[i]);
+}
+
+// What the file no longer gives comes from the mapping.
+TEST_F(MappedExperts, AFileThatEndsEarlyIsNoHarm) {
+  const std::string other = path_ + ".short";
+  const int descriptor = open(other.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+  ASSERT_GE(descriptor, 0);
+  ASSERT_EQ(write(descriptor, values_.data(), 5000), 5000);
+  close(descriptor);
+  ExpertCache cache(2 * kExpertBytes, 1, {{other, file()[0].bytes}});
+  const std::vector<ExpertView> one = experts({3});
+  cache.begin_round(one);
+  expect_values(cache.wait(one[0]), 3);
+  unlink(other.c_str());
+}
+
+TEST_F(MappedExperts, SlotsOfOneSizeServeAnother) {
+  ExpertCache cache(3 * kExpertBytes, 1, file());
+  use(cache, {0, 1, 2});
+  const GatedMatrix whole = w13_;
+  w13_ = {whole.gate.slice_rows(0, kRows / 2), whole.up.slice_rows(0, kRows / 2)};
+  w2_ = w2_.slice_rows(0, kRows / 2);
+  const std::vector<ExpertView> half = experts({3, 4, 5});
+  cache.begin_round(half);
+  for (std::size_t i = 0; i < half.size(); ++i) expect_values(cache.wait(half[i]), 3 + static_cast<int>(i));
+  EXPECT_LE(cache.used_bytes(), 3 * kExpertBytes);
 }
 
 ExpertPlanInput plan_input() {

@@ -92,13 +92,16 @@ void CpuBackend::run_experts(const ops::MoeArgs& args, const ExpertGroup& group)
   float* const up = grown(up_, group.num_rows * hidden);
   float* const h = grown(hidden_, group.num_rows * hidden);
 
+  const auto bank_of = [&](std::int64_t expert) {
+    return expert >= num_routed ? expert - num_routed : cached_ ? 0 : expert;
+  };
   products_.clear();
   for (std::size_t e = group.first; e < group.last; ++e) {
     const ExpertRows& rows = experts_in_use_[e];
     const bool routed = rows.expert < num_routed;
-    const GatedMatrix& w13 = routed ? args.routed_w13 : args.shared_w13;
+    const GatedMatrix& w13 = !routed ? args.shared_w13 : cached_ ? cached_->w13 : args.routed_w13;
     const std::int64_t at = rows.begin - group.begin;
-    Product both = Product::gated(w13, routed ? rows.expert : rows.expert - num_routed);
+    Product both = Product::gated(w13, bank_of(rows.expert));
     both.x = one_row ? x : x + at * width;
     both.x_stride = width;
     both.num_rows = rows.count;
@@ -120,11 +123,11 @@ void CpuBackend::run_experts(const ops::MoeArgs& args, const ExpertGroup& group)
   for (std::size_t e = group.first; e < group.last; ++e) {
     const ExpertRows& rows = experts_in_use_[e];
     const bool routed = rows.expert < num_routed;
-    const MatrixBank& w2 = routed ? args.routed_w2 : args.shared_w2;
+    const MatrixBank& w2 = !routed ? args.shared_w2 : cached_ ? cached_->w2 : args.routed_w2;
     float* const in = h + (rows.begin - group.begin) * hidden;
     round_rows(args, w2, in, rows.count);
     products_.push_back({w2,
-                         routed ? rows.expert : rows.expert - num_routed,
+                         bank_of(rows.expert),
                          in,
                          hidden,
                          rows.count,
@@ -147,23 +150,31 @@ void CpuBackend::run_in_groups(const ops::MoeArgs& args) {
   }
 }
 
-// As many experts a round as the cache holds, one after the other: the next are read meanwhile.
+// As many experts a round as the cache holds, one after the other; the shared ones while the first round is
+// read.
 void CpuBackend::run_in_rounds(const ops::MoeArgs& args) {
   round_.clear();
   for (const ExpertRows& rows : experts_in_use_) {
     if (rows.expert < args.routed_w2.banks)
-      round_.push_back(ExpertMemory::of(args.routed_w13, args.routed_w2, rows.expert));
+      round_.push_back(ExpertView::of(args.routed_w13, args.routed_w2, rows.expert));
   }
-  const std::span<const ExpertMemory> routed(round_);
-  std::size_t end = 0;  // of the round
-  for (std::size_t i = 0; i < experts_in_use_.size(); ++i) {
-    if (i == end && i < routed.size()) {
-      end += experts_->fitting(routed.subspan(i));
-      experts_->begin_round(routed.subspan(i, end - i));
-    }
-    if (i < routed.size()) experts_->wait(routed[i]);
+  const std::span<const ExpertView> routed(round_);
+  const auto begin_round = [&](std::size_t first) {
+    const std::size_t count = experts_->fitting(routed.subspan(first));
+    experts_->begin_round(routed.subspan(first, count));
+    return first + count;
+  };
+  const auto run = [&](std::size_t i) {
     run_experts(args, {i, i + 1, experts_in_use_[i].begin, experts_in_use_[i].count});
+  };
+  std::size_t end = routed.empty() ? 0 : begin_round(0);  // of the round
+  for (std::size_t i = routed.size(); i < experts_in_use_.size(); ++i) run(i);
+  for (std::size_t i = 0; i < routed.size(); ++i) {
+    if (i == end) end = begin_round(i);
+    cached_ = experts_->wait(routed[i]);
+    run(i);
   }
+  cached_.reset();
 }
 
 void CpuBackend::moe(const ops::MoeArgs& args, ops::Stream&) {
