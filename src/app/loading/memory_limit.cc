@@ -19,6 +19,7 @@ namespace {
 
 // Measured in a moment: enough to leave the caches, little beside what a token reads.
 constexpr std::int64_t kProbeBytes = std::int64_t{128} << 20;
+constexpr std::int64_t kDiskProbeBytes = std::int64_t{512} << 20;
 constexpr std::int64_t kDiskPieceBytes = std::int64_t{4} << 20;
 constexpr int kDiskReaders = 4;
 // Of the limit, for state and activations.
@@ -65,7 +66,8 @@ Result<std::optional<MemoryPlan>> limit_memory(const CommonOptions& options, con
   input.memory_limit_bytes = options.memory_limit;
   input.other_bytes = options.memory_limit / kReservedPart;
   input.memory_bytes_per_second = bench::ReadProbe(threads, kProbeBytes).pass();
-  const auto disk = bench::disk_read_rate(largest_file(folder), kDiskPieceBytes, kDiskReaders, kProbeBytes);
+  const auto disk =
+      bench::disk_read_rate(largest_file(folder), kDiskPieceBytes, kDiskReaders, kDiskProbeBytes);
   input.disk_bytes_per_second = disk.value_or(input.memory_bytes_per_second);
   const cpu::ExpertPlan plan = INK_TRY(cpu::plan_experts(input));
   log::info(fmt::format(
