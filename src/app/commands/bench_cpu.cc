@@ -38,8 +38,7 @@ Result<std::unique_ptr<Loaded>> load(const CommonOptions& options) {
   const std::string folder = INK_TRY(find_model(options.model));
   checkpoint::Checkpoint checkpoint = INK_TRY(checkpoint::Checkpoint::open(folder));
   model::ModelWeights weights = model::host_weights(checkpoint);
-  std::optional<MemoryPlan> plan =
-      INK_TRY(limit_memory(options, folder, checkpoint, weights, *backend));
+  std::optional<MemoryPlan> plan = INK_TRY(limit_memory(options, folder, checkpoint, weights, *backend));
   return std::make_unique<Loaded>(
       Loaded{std::move(checkpoint), std::move(weights), std::move(backend), plan});
 }
