@@ -12,13 +12,6 @@
 
 namespace inkstone {
 
-int available_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
-}
-
 namespace {
 
 // Steps of a model follow each other within microseconds; a sleep and a wake cost tens of them. About 20 us
@@ -41,6 +34,20 @@ bool poll(const Condition& condition) {
   return false;
 }
 
+// Of the calling thread. Where the system refuses, the thread runs anywhere.
+void keep_to(const std::vector<int>& cpus) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int cpu : cpus) CPU_SET(static_cast<std::size_t>(cpu), &set);
+  sched_setaffinity(0, sizeof(set), &set);
+}
+
+// A node's part of the work, on a cache line of its own.
+struct alignas(64) Share {
+  std::atomic<std::int64_t> next = 0;
+  std::int64_t end = 0;
+};
+
 }  // namespace
 
 struct ThreadPool::State {
@@ -50,18 +57,28 @@ struct ThreadPool::State {
   std::atomic<std::uint64_t> generation = 0;  // of the call; written under the mutex
   std::atomic<bool> stopping = false;         // likewise
   std::atomic<int> busy = 0;                  // workers that have not finished the call
-  std::int64_t count = 0;
   std::int64_t grain = 1;
   const Body* body = nullptr;
-  std::atomic<std::int64_t> next{0};
+  std::vector<std::vector<int>> nodes;
+  std::vector<Share> shares;  // one a node that has threads
   std::vector<std::thread> threads;
 
   void run_pieces(int worker) {
-    for (;;) {
-      const std::int64_t begin = next.fetch_add(grain, std::memory_order_relaxed);
-      if (begin >= count) return;
-      (*body)(worker, begin, std::min(count, begin + grain));
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+      Share& share = shares[(static_cast<std::size_t>(worker) + i) % shares.size()];
+      for (;;) {
+        const std::int64_t begin = share.next.fetch_add(grain, std::memory_order_relaxed);
+        if (begin >= share.end) break;
+        (*body)(worker, begin, std::min(share.end, begin + grain));
+      }
     }
+  }
+
+  void take_place(int worker, bool pin) const {
+    const std::vector<int>& cpus = nodes[static_cast<std::size_t>(worker) % nodes.size()];
+    const std::size_t turn = static_cast<std::size_t>(worker) / nodes.size();
+    if (pin) return keep_to({cpus[turn % cpus.size()]});
+    if (nodes.size() > 1) keep_to(cpus);
   }
 
   void work(int worker) {
@@ -84,10 +101,14 @@ struct ThreadPool::State {
   void call(std::int64_t work_count, std::int64_t work_grain, const Body& work_body) {
     {
       const std::lock_guard lock(mutex);
-      count = work_count;
+      const auto num_shares = static_cast<std::int64_t>(shares.size());
+      for (std::int64_t i = 0; i < num_shares; ++i) {
+        Share& share = shares[static_cast<std::size_t>(i)];
+        share.next = work_count * i / num_shares;
+        share.end = work_count * (i + 1) / num_shares;
+      }
       grain = std::max<std::int64_t>(1, work_grain);
       body = &work_body;
-      next = 0;
       busy = static_cast<int>(threads.size());
       ++generation;
     }
@@ -100,9 +121,16 @@ struct ThreadPool::State {
   }
 };
 
-ThreadPool::ThreadPool(int threads) : state_(std::make_unique<State>()) {
-  const int total = threads > 0 ? threads : available_cpus();
-  for (int i = 1; i < total; ++i) state_->threads.emplace_back([this, i] { state_->work(i); });
+ThreadPool::ThreadPool(const ThreadPoolOptions& options) : state_(std::make_unique<State>()) {
+  const int total = options.threads > 0 ? options.threads : available_cpus();
+  state_->nodes = options.nodes.empty() ? allowed_cpus() : options.nodes;
+  state_->shares = std::vector<Share>(std::min(state_->nodes.size(), static_cast<std::size_t>(total)));
+  for (int i = 1; i < total; ++i) {
+    state_->threads.emplace_back([this, i, pin = options.pin] {
+      state_->take_place(i, pin);
+      state_->work(i);
+    });
+  }
 }
 
 ThreadPool::~ThreadPool() {

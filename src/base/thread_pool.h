@@ -5,16 +5,29 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
+
+#include "base/cpus.h"
 
 namespace inkstone {
 
+struct ThreadPoolOptions {
+  int threads = 0;   // counts the calling thread; 1 runs everything in the caller; 0: available_cpus()
+  bool pin = false;  // each thread but the caller's keeps to one CPU
+  std::vector<std::vector<int>> nodes = {};  // CPUs by memory node; empty: allowed_cpus()
+};
+
+// Threads belong to memory nodes in turn and keep to the CPUs of theirs where there are several. The work of
+// a call is divided among the nodes in order; a node's threads take their own part first and then what is
+// left of others. So the same part of a weight is read by the same node at every step, and the first touch
+// puts it there.
+//
 // One caller at a time. The work of a call is [0, count); which thread runs which index is not defined, so an
 // index must not depend on another, and results must not depend on the number of threads.
 class ThreadPool {
  public:
-  // `threads` counts the calling thread; 1 runs everything in the caller. 0 takes the CPUs this process may
-  // use.
-  explicit ThreadPool(int threads);
+  explicit ThreadPool(const ThreadPoolOptions& options);
+  explicit ThreadPool(int threads) : ThreadPool(ThreadPoolOptions{.threads = threads}) {}
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -34,8 +47,5 @@ class ThreadPool {
   struct State;
   std::unique_ptr<State> state_;
 };
-
-// CPUs that this process may run on (affinity mask), at least 1.
-int available_cpus();
 
 }  // namespace inkstone

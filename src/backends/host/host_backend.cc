@@ -20,7 +20,7 @@ constexpr std::size_t kAlignment = 256;
 
 }  // namespace
 
-HostBackend::HostBackend(int threads) : pool_(threads) {}
+HostBackend::HostBackend(const ThreadPoolOptions& threads) : pool_(threads) {}
 
 Result<ops::Buffer> HostBackend::allocate(std::int64_t bytes) {
   const auto rounded_up = (static_cast<std::size_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;

@@ -13,7 +13,8 @@ namespace inkstone::host {
 // Operations run when they are called. Accepts f32 and bf16 activations.
 class HostBackend : public ops::Backend {
  public:
-  explicit HostBackend(int threads);  // 0: the CPUs this process may use
+  explicit HostBackend(const ThreadPoolOptions& threads);
+  explicit HostBackend(int threads) : HostBackend(ThreadPoolOptions{.threads = threads}) {}
 
   [[nodiscard]] ScalarType activation_type() const override { return ScalarType::kF32; }
 
