@@ -13,6 +13,7 @@
 #include "app/loading/memory_limit.h"
 #include "app/model_folder.h"
 #include "backends/cpu/cpu_backend.h"
+#include "backends/cpu/kernels.h"
 #include "backends/reference/reference_backend.h"
 #include "base/log.h"
 #include "engine/decoder_runner.h"
@@ -42,6 +43,16 @@ Result<model::DeviceWeights> move_weights(const model::ModelWeights& host, ops::
   return moved;
 }
 
+std::unique_ptr<ops::Backend> make_cpu_backend(const CommonOptions& options, int threads) {
+  auto backend =
+      std::make_unique<cpu::CpuBackend>(ThreadPoolOptions{.threads = threads, .pin = options.pin_threads});
+  if (options.cpu_activations != "bf16") return backend;
+  backend->round_activations();
+  log::info(cpu::has_pair_product() ? "BF16 activations: by the processor's dot product"
+                                    : "BF16 activations: without a dot product here, so nothing gets faster");
+  return backend;
+}
+
 }  // namespace
 
 std::vector<std::string> built_backends() {
@@ -59,17 +70,29 @@ std::vector<std::string> usable_backends() {
 
 std::string automatic_backend() { return usable_backends().front(); }
 
-Result<std::unique_ptr<ops::Backend>> make_backend(const std::string& name, std::int64_t threads) {
-  const std::string chosen = name == "auto" ? automatic_backend() : name;
-  if (chosen == "cpu") return std::make_unique<cpu::CpuBackend>(static_cast<int>(threads));
-  if (chosen == "reference") return std::make_unique<reference::ReferenceBackend>(static_cast<int>(threads));
+Result<std::unique_ptr<ops::Backend>> make_backend(const CommonOptions& options) {
+  const std::string chosen = options.backend == "auto" ? automatic_backend() : options.backend;
+  const int threads = usable_threads(options.threads);
+  if (options.threads > threads)
+    log::info(fmt::format("--threads {}: this process may use {} CPUs at a time", options.threads, threads));
+  if (chosen == "cpu") return make_cpu_backend(options, threads);
+  if (options.cpu_activations != "f32" || options.pin_threads)
+    return fail(ErrorKind::kUnsupported, "--cpu-activations, --pin-threads: of the CPU backend only");
+  if (chosen == "reference") return std::make_unique<reference::ReferenceBackend>(threads);
   if (chosen == "cuda") return INK_TRY(load_cuda_library())->make_backend(kDevice);
-  return fail(ErrorKind::kUnsupported,
-              fmt::format("--backend {}: this build has auto, {}", name, fmt::join(built_backends(), ", ")));
+  return fail(ErrorKind::kUnsupported, fmt::format("--backend {}: this build has auto, {}", options.backend,
+                                                   fmt::join(built_backends(), ", ")));
+}
+
+Result<std::unique_ptr<ops::Backend>> make_backend(const std::string& name, std::int64_t threads) {
+  CommonOptions options;
+  options.backend = name;
+  options.threads = threads;
+  return make_backend(options);
 }
 
 Result<std::unique_ptr<LoadedModel>> load_model(const CommonOptions& options) {
-  std::unique_ptr<ops::Backend> backend = INK_TRY(make_backend(options.backend, options.threads));
+  std::unique_ptr<ops::Backend> backend = INK_TRY(make_backend(options));
   std::string folder = INK_TRY(find_model(options.model));
   FrontEnd front = INK_TRY(load_front_end(folder));
   checkpoint::Checkpoint checkpoint = INK_TRY(checkpoint::Checkpoint::open(folder));

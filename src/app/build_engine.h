@@ -22,7 +22,10 @@ std::vector<std::string> built_backends();
 std::vector<std::string> usable_backends();
 std::string automatic_backend();
 
-// `name` may be "auto". kUnsupported names what this build has.
+// The backend that the options name, "auto" included, with at most as many threads as the process may use.
+// kUnsupported names what this build has, or the option that another backend does not know.
+Result<std::unique_ptr<ops::Backend>> make_backend(const CommonOptions& options);
+// The same by its name alone.
 Result<std::unique_ptr<ops::Backend>> make_backend(const std::string& name, std::int64_t threads);
 
 // A checkpoint ready to compute, and its tokenizer. Members refer to each other: it stays where it is.

@@ -68,7 +68,13 @@ void add_common(CLI::App& command, CommonOptions& options) {
       ->type_name("DIR");
   add_text(command, "--backend", options.backend, "auto, cpu or reference (default: auto)");
   add_integer(command, "--threads", options.threads, {1, kMaxThreads},
-              "CPU threads (default: all that are allowed)");
+              "CPU threads, at most those that are allowed (default: all of them)");
+  command.add_flag("--pin-threads", options.pin_threads, "CPU backend: each thread keeps to one CPU");
+  command
+      .add_option(
+          "--cpu-activations", options.cpu_activations,
+          "CPU backend: inputs of feed-forward products with BF16 weights, f32 or bf16 (default: f32)")
+      ->check(CLI::IsMember({"f32", "bf16"}));
   add_integer(command, "--memory-limit", options.memory_limit, {1},
               "Bytes; experts beyond it are read from the disk when needed (default: none)");
   command.add_flag("--json", options.json,

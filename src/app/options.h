@@ -16,8 +16,10 @@ namespace inkstone::app {
 struct CommonOptions {
   std::string model;  // folder; empty: the shipped one
   std::string backend = "auto";
-  std::int64_t threads = 0;       // 0: all CPUs that the process may use
-  std::int64_t memory_limit = 0;  // bytes; 0: none
+  std::int64_t threads = 0;  // 0: all CPUs that the process may use
+  bool pin_threads = false;
+  std::string cpu_activations = "f32";  // or bf16
+  std::int64_t memory_limit = 0;        // bytes; 0: none
   bool json = false;
 };
 

@@ -32,7 +32,7 @@ struct Loaded {
 };
 
 Result<std::unique_ptr<Loaded>> load(const CommonOptions& options) {
-  std::unique_ptr<ops::Backend> backend = INK_TRY(make_backend(options.backend, options.threads));
+  std::unique_ptr<ops::Backend> backend = INK_TRY(make_backend(options));
   if (!backend->host_memory())
     return fail(ErrorKind::kUnsupported, "bench: this measurement is for backends on host memory");
   const std::string folder = INK_TRY(find_model(options.model));
@@ -43,9 +43,7 @@ Result<std::unique_ptr<Loaded>> load(const CommonOptions& options) {
       Loaded{std::move(checkpoint), std::move(weights), std::move(backend), plan});
 }
 
-int threads_of(const CommonOptions& options) {
-  return options.threads > 0 ? static_cast<int>(options.threads) : available_cpus();
-}
+int threads_of(const CommonOptions& options) { return usable_threads(options.threads); }
 
 ordered_json seconds_json(const bench::Timings& timings) {
   return {{"best_ms", timings.best() * 1e3}, {"median_ms", timings.median() * 1e3}};

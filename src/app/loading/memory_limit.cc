@@ -61,7 +61,7 @@ Result<std::optional<MemoryPlan>> limit_memory(const CommonOptions& options, con
   if (options.memory_limit == 0) return std::nullopt;
   auto* const cpu = dynamic_cast<cpu::CpuBackend*>(&backend);
   if (cpu == nullptr) return fail(ErrorKind::kUnsupported, "--memory-limit: of the CPU backend only");
-  const int threads = options.threads > 0 ? static_cast<int>(options.threads) : available_cpus();
+  const int threads = usable_threads(options.threads);
   cpu::ExpertPlanInput input = weights_of(checkpoint.config(), weights, backend);
   input.memory_limit_bytes = options.memory_limit;
   input.other_bytes = options.memory_limit / kReservedPart;

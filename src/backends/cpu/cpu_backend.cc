@@ -25,7 +25,7 @@ void expect_floats(const TensorView& view) {
 
 }  // namespace
 
-CpuBackend::CpuBackend(int threads, std::int64_t expert_cache_bytes)
+CpuBackend::CpuBackend(const ThreadPoolOptions& threads, std::int64_t expert_cache_bytes)
     : HostBackend(threads), scratch_(static_cast<std::size_t>(pool_.num_threads())) {
   keep_experts_within(expert_cache_bytes);
 }
@@ -39,7 +39,8 @@ float* CpuBackend::grown(AlignedFloats& memory, std::int64_t floats) {
   return memory.data();
 }
 
-// Inputs of NVFP4 weights in the order of their kernels; neighbours with the same input share it.
+// Inputs of NVFP4 weights in the order of their kernels, and rounded ones in pairs; neighbours with the same
+// input and kind of weight share it.
 void CpuBackend::arrange_inputs() {
   std::int64_t floats = 0;
   for (const Product& product : products_)
@@ -47,15 +48,19 @@ void CpuBackend::arrange_inputs() {
   float* to = grown(arranged_, floats);
   const float* source = nullptr;
   const float* arranged = nullptr;
+  bool source_rounded = false;
   for (Product& product : products_) {
-    if (!product.weight.quantised()) continue;
-    const std::int64_t stride = arranged_columns(product.weight.columns);
-    if (product.x != source) {
+    if (!product.weight.quantised() && !product.rounded_x) continue;
+    const std::int64_t columns = product.weight.columns;
+    const std::int64_t stride = product.rounded_x ? pair_floats(columns) : arranged_columns(columns);
+    if (product.x != source || product.rounded_x != source_rounded) {
       source = product.x;
+      source_rounded = product.rounded_x;
       arranged = to;
       pool_.parallel_for(product.num_rows, 16, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t t = begin; t < end; ++t)
-          arrange(product.x + t * product.x_stride, product.weight.columns, to + t * stride);
+          (product.rounded_x ? round_to_pairs : arrange)(product.x + t * product.x_stride, columns,
+                                                         to + t * stride);
       });
       to += product.num_rows * stride;
     }
@@ -87,6 +92,7 @@ void CpuBackend::run_part(const Product& product, std::int64_t begin, std::int64
                       .begin = begin,
                       .end = end,
                       .x = product.x,
+                      .rounded_x = product.rounded_x,
                       .x_stride = product.x_stride,
                       .num_rows = product.num_rows,
                       .out = product.out,
@@ -184,6 +190,7 @@ void CpuBackend::gated_linear(const ops::GatedLinearArgs& args, ops::Stream&) {
   both.out = gate;
   both.out_stride = width;
   both.partner_out = up;
+  both.rounded_x = rounds_inputs_of(args.weight.gate);
   products_.push_back(both);
   run_products();
   pool_.parallel_for(num_rows, 16, [&](std::int64_t begin, std::int64_t end) {

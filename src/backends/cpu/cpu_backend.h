@@ -19,9 +19,15 @@ class CpuBackend final : public host::HostBackend {
  public:
   // 0 threads: the CPUs this process may use. With `expert_cache_bytes` the routed experts are copied when
   // they are needed and kept within that size of memory.
-  explicit CpuBackend(int threads, std::int64_t expert_cache_bytes = 0);
+  explicit CpuBackend(int threads, std::int64_t expert_cache_bytes = 0)
+      : CpuBackend(ThreadPoolOptions{.threads = threads}, expert_cache_bytes) {}
+  explicit CpuBackend(const ThreadPoolOptions& threads, std::int64_t expert_cache_bytes = 0);
   // From now on; 0: no limit. Experts in the files are read from there.
   void keep_experts_within(std::int64_t bytes, const std::vector<SourceFile>& files = {});
+
+  // From now on the inputs of feed-forward products with BF16 weights are rounded to BF16. Attention, the
+  // head and the router, which would choose other experts where two are close, stay exact.
+  void round_activations() { rounds_ = true; }
 
   [[nodiscard]] std::string name() const override { return "cpu"; }
   [[nodiscard]] ExpertCacheStats expert_cache_stats() const {
@@ -56,6 +62,7 @@ class CpuBackend final : public host::HostBackend {
     std::int64_t out_stride = 0;
     MatrixBank partner;  // empty, or as large as the weight, of the same type
     float* partner_out = nullptr;
+    bool rounded_x = false;
 
     static Product gated(const GatedMatrix& both, std::int64_t bank);  // without rows and outputs
   };
@@ -73,6 +80,9 @@ class CpuBackend final : public host::HostBackend {
     std::int64_t count;
   };
 
+  [[nodiscard]] bool rounds_inputs_of(const MatrixBank& weight) const {
+    return rounds_ && weight.type == ScalarType::kBF16;
+  }
   // products_, which do not depend on each other, spread over the threads together.
   void run_products();
   void run_part(const Product& product, std::int64_t begin, std::int64_t end, Scratch& scratch) const;
@@ -88,6 +98,7 @@ class CpuBackend final : public host::HostBackend {
   // A buffer of the backend that later calls use again.
   static float* grown(AlignedFloats& memory, std::int64_t floats);
 
+  bool rounds_ = false;
   std::unique_ptr<ExpertCache> experts_;  // null: everything stays in memory
   std::vector<ExpertView> round_;
   std::optional<ExpertView> cached_;  // the routed expert at work, where a cache holds it

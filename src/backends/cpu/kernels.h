@@ -39,7 +39,8 @@ struct ProductArgs {
   WeightRows weight;
   std::int64_t begin = 0;
   std::int64_t end = 0;
-  const float* x = nullptr;  // laid out by `arrange` for an NVFP4 weight
+  const float* x = nullptr;  // laid out by `arrange` for an NVFP4 weight, by `round_to_pairs` with rounded_x
+  bool rounded_x = false;    // BF16 weights only
   std::int64_t x_stride = 0;
   std::int64_t num_rows = 0;
   float* out = nullptr;
@@ -60,6 +61,13 @@ void product(const ProductArgs& args);
 // tail zeros.
 constexpr std::int64_t arranged_columns(std::int64_t columns) { return (columns + 255) / 256 * 256 + 32; }
 void arrange(const float* x, std::int64_t columns, float* out);
+
+// Activations rounded to BF16, two in the place of a float, for the processor's dot product of BF16 pairs
+// where it has one; otherwise the same products are added up with fused multiply-adds. The tail is zeros.
+constexpr std::int64_t pair_floats(std::int64_t columns) { return (columns + 31) / 32 * 16; }
+void round_to_pairs(const float* x, std::int64_t columns, float* out);
+// Whether the instruction set in use has that dot product.
+bool has_pair_product();
 
 // x[i] = x[i] / sqrt(mean(x^2) + eps) * weight[i]
 void rms_norm(const float* x, const BFloat16* weight, float eps, std::int64_t size, float* out);

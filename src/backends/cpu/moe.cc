@@ -108,6 +108,7 @@ void CpuBackend::run_experts(const ops::MoeArgs& args, const ExpertGroup& group)
     both.out = gate + at * hidden;
     both.out_stride = hidden;
     both.partner_out = up + at * hidden;
+    both.rounded_x = rounds_inputs_of(w13.gate);
     products_.push_back(both);
   }
   run_products();
@@ -134,7 +135,8 @@ void CpuBackend::run_experts(const ops::MoeArgs& args, const ExpertGroup& group)
                          outputs_.data() + rows.begin * width,
                          width,
                          {},
-                         nullptr});
+                         nullptr,
+                         rounds_inputs_of(w2)});
   }
   run_products();
 }

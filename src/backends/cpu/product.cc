@@ -6,6 +6,7 @@
 
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "backends/cpu/kernels.h"
@@ -198,6 +199,59 @@ HWY_INLINE void accumulate(const ScaledPanel& panel, std::int64_t first, const f
   }
 }
 
+// acc += the products of two BF16 numbers in each lane.
+template <bool kHardware>
+HWY_INLINE hn::Vec<D> add_pairs(hn::Vec<D> acc, hn::Vec<hn::RebindToUnsigned<D>> w,
+                                hn::Vec<hn::RebindToUnsigned<D>> x) {
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (kHardware) {
+    // Highway does not know the instruction, and its name as a function would need another target.
+    asm("vdpbf16ps %2, %1, %0" : "+v"(acc.raw) : "v"(w.raw), "v"(x.raw));
+    return acc;
+  }
+#endif
+  const D d;
+  const auto high = hn::Set(hn::RebindToUnsigned<D>(), 0xFFFF0000U);
+  acc = hn::MulAdd(hn::BitCast(d, hn::ShiftLeft<16>(w)), hn::BitCast(d, hn::ShiftLeft<16>(x)), acc);
+  return hn::MulAdd(hn::BitCast(d, hn::And(w, high)), hn::BitCast(d, hn::And(x, high)), acc);
+}
+
+template <std::int64_t N, std::int64_t M, bool kHardware>
+HWY_INLINE void accumulate(const PairLoader<kHardware>& weights, std::int64_t first, const float* x,
+                           std::int64_t x_stride, std::int64_t columns, hn::Vec<D> (&acc)[N][M]) {
+  const hn::RebindToUnsigned<D> du;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(du));
+  const std::int64_t ahead = N == 1 ? kAheadBytes : N * weights.stride_bytes;
+  const auto add = [&](const auto& load, std::int64_t k) HWY_ATTR {
+    hn::Vec<decltype(du)> w[N];
+#pragma GCC unroll 8
+    for (std::int64_t n = 0; n < N; ++n) w[n] = load(weights.row(first + n), k);
+#pragma GCC unroll 8
+    for (std::int64_t m = 0; m < M; ++m) {
+      const auto value = hn::LoadU(du, reinterpret_cast<const std::uint32_t*>(x + m * x_stride) + k);
+#pragma GCC unroll 8
+      for (std::int64_t n = 0; n < N; ++n) acc[n][m] = add_pairs<kHardware>(acc[n][m], w[n], value);
+    }
+  };
+  std::int64_t k = 0;  // in pairs
+  for (; 2 * (k + lanes) <= columns; k += lanes) {
+    add(
+        [&](const std::uint16_t* row, std::int64_t at) HWY_ATTR {
+          hwy::Prefetch(reinterpret_cast<const std::byte*>(row + 2 * at) + ahead);
+          return hn::LoadU(du, reinterpret_cast<const std::uint32_t*>(row + 2 * at));
+        },
+        k);
+  }
+  if (2 * k == columns) return;
+  add(
+      [&](const std::uint16_t* row, std::int64_t at) HWY_ATTR {
+        HWY_ALIGN std::uint32_t padded[16] = {};
+        std::memcpy(padded, row + 2 * at, static_cast<std::size_t>(columns - 2 * at) * 2);
+        return hn::Load(du, padded);
+      },
+      k);
+}
+
 #if HWY_TARGET != HWY_SCALAR
 // Halves onto each other until four lanes are left.
 template <class Wide>
@@ -251,7 +305,7 @@ HWY_INLINE void put(const ProductArgs& args, std::int64_t n, std::int64_t m, flo
 template <std::int64_t N, std::int64_t M>
 HWY_INLINE void fold(const ProductArgs& args, const hn::Vec<D> (&acc)[N][M], std::int64_t n, std::int64_t m) {
   const float factor = args.weight.scale2;
-  float four[4];
+  float four[4] = {};
   if constexpr (N == 4) {
     for (std::int64_t j = 0; j < M; ++j) {
       fold_four(acc[0][j], acc[1][j], acc[2][j], acc[3][j], factor, four);
@@ -446,6 +500,21 @@ void panels(const ProductArgs& args, const Loader& weights, std::int64_t columns
   }
 }
 
+// Rounded inputs: weights are multiplied as they are stored, so there is nothing to gain from a panel. Rows
+// of x in blocks that stay in the second-level cache.
+template <class Loader>
+void run_pairs(const ProductArgs& args, const Loader& weights) {
+  constexpr std::int64_t kBlock = 60;
+  ProductArgs block = args;
+  for (std::int64_t m = 0; m < args.num_rows; m += kBlock) {
+    block.num_rows = HWY_MIN(kBlock, args.num_rows - m);
+    direct(block, weights);
+    block.x += kBlock * args.x_stride;
+    block.out += kBlock * args.out_stride;
+    if (block.odd_out != nullptr) block.odd_out += kBlock * args.out_stride;
+  }
+}
+
 // `columns` of the laid out x.
 template <class Loader>
 void run(const ProductArgs& args, const Loader& weights, std::int64_t columns) {
@@ -456,6 +525,9 @@ void Product(const ProductArgs& args) {
   const WeightRows& weight = args.weight;
   switch (weight.type) {
     case ScalarType::kBF16:
+      if (args.rounded_x && has_pair_product())
+        return run_pairs(args, PairLoader<true>{weight.data, weight.stride_bytes});
+      if (args.rounded_x) return run_pairs(args, PairLoader<false>{weight.data, weight.stride_bytes});
       return run(args, Bf16Loader{weight.data, weight.stride_bytes}, weight.columns);
     case ScalarType::kU8: {
       const std::int64_t block = Nvfp4Loader::block_columns();
@@ -495,6 +567,17 @@ HWY_EXPORT(Arrange);
 void product(const ProductArgs& args) { HWY_DYNAMIC_DISPATCH(Product)(args); }
 void arrange(const float* x, std::int64_t columns, float* out) {
   HWY_DYNAMIC_DISPATCH(Arrange)(x, columns, out);
+}
+
+void round_to_pairs(const float* x, std::int64_t columns, float* out) {
+  auto* const numbers = reinterpret_cast<BFloat16*>(out);
+  for (std::int64_t k = 0; k < columns; ++k) numbers[k] = to_bfloat16(x[k]);
+  std::fill(numbers + columns, numbers + 2 * pair_floats(columns), BFloat16{0});
+}
+
+bool has_pair_product() {
+  static const bool offered = __builtin_cpu_supports("avx512bf16") != 0;
+  return offered && chosen_instruction_set() == hwy::TargetName(HWY_AVX3);
 }
 
 }  // namespace inkstone::cpu

@@ -70,6 +70,16 @@ struct Bf16Loader {
   }
 };
 
+// BF16 numbers in pairs, as the dot product of pairs takes them.
+template <bool kHardware>
+struct PairLoader {
+  const std::byte* data;
+  std::int64_t stride_bytes;
+  HWY_INLINE const std::uint16_t* row(std::int64_t n) const {
+    return reinterpret_cast<const std::uint16_t*>(data + n * stride_bytes);
+  }
+};
+
 HWY_ALIGN inline constexpr float kE2m1[16] = {0.0F,  0.5F,  1.0F,  1.5F,  2.0F,  3.0F,  4.0F,  6.0F,
                                               -0.0F, -0.5F, -1.0F, -1.5F, -2.0F, -3.0F, -4.0F, -6.0F};
 
