@@ -113,12 +113,10 @@ DecimalBound negated(DecimalBound bound) {
   return bound;
 }
 
-int sign(std::strong_ordering order) { return order < 0 ? -1 : order > 0 ? 1 : 0; }
-
 int compare_magnitudes(const DecimalBound& a, const DecimalBound& b) {
   if (a.whole.size() != b.whole.size()) return a.whole.size() < b.whole.size() ? -1 : 1;
   if (const int order = a.whole.compare(b.whole); order != 0) return order;
-  return sign(a.fraction <=> b.fraction);
+  return a.fraction.compare(b.fraction);
 }
 
 // Neither bound is negative.
