@@ -283,21 +283,26 @@ HWY_INLINE void fold_four(hn::Vec<D> a, hn::Vec<D> b, hn::Vec<D> c, hn::Vec<D> e
 #endif
 }
 
-// Four outputs from row n of the weight on, for row m of x.
+// Four outputs from row n of the weight on (even where rows alternate), for row m of x.
 HWY_INLINE void put_four(const ProductArgs& args, std::int64_t n, std::int64_t m, const float* four) {
   if (args.odd_out == nullptr) {
     std::memcpy(args.out + m * args.out_stride + n, four, 4 * sizeof(float));
     return;
   }
-  for (std::int64_t i = 0; i < 4; ++i)
-    (i % 2 == 0 ? args.out : args.odd_out)[m * args.out_stride + (n + i) / 2] = four[i];
+  float* const even = args.out + m * args.out_stride + n / 2;
+  float* const odd = args.odd_out + m * args.out_stride + n / 2;
+  even[0] = four[0];
+  odd[0] = four[1];
+  even[1] = four[2];
+  odd[1] = four[3];
 }
 
 HWY_INLINE void put(const ProductArgs& args, std::int64_t n, std::int64_t m, float value) {
   if (args.odd_out == nullptr) {
     args.out[m * args.out_stride + n] = value;
   } else {
-    (n % 2 == 0 ? args.out : args.odd_out)[m * args.out_stride + n / 2] = value;
+    float* const out = n % 2 == 0 ? args.out : args.odd_out;
+    out[m * args.out_stride + n / 2] = value;
   }
 }
 
