@@ -244,8 +244,11 @@ TEST_P(AttentionControls, NoticeAWindowThatIsOffByOne) {
       const std::int64_t border = 400 - kMiniSliding.window + (off < 0 ? 1 : 0);
       const std::int64_t row = ops::row_index(state, 0, border);
       for (std::int64_t head = 0; head < kMiniSliding.kv_heads; ++head) {
-        for (std::int64_t d = 0; d < kHead; ++d)
-          whole.state.storage.set(((row * kMiniSliding.kv_heads + head) * 2 + 1) * kHead + d, 100);
+        const std::int64_t key = (row * kMiniSliding.kv_heads + head) * 2 * kHead;
+        for (std::int64_t d = 0; d < kHead; ++d) {
+          whole.state.storage.set(key + d, 0);
+          whole.state.storage.set(key + kHead + d, 100);
+        }
       }
       Problem broken = whole;
       broken.kind.window += off;
