@@ -7,6 +7,7 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <array>
 #include <utility>
 
 namespace inkstone::server {
@@ -31,6 +32,17 @@ Counter& counter(prometheus::Registry& registry, const char* name, const char* h
 Histogram& histogram(prometheus::Registry& registry, const char* name, const char* help,
                      const Histogram::BucketBoundaries& bounds) {
   return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add({}, bounds);
+}
+
+// Of the drafts 1, 2, ...: how many were accepted of those drafted is a depth's rate.
+using DepthCounters = std::array<Counter*, engine::Speculation::kDepths>;
+
+DepthCounters by_depth(prometheus::Registry& registry, const char* name, const char* help) {
+  prometheus::Family<Counter>& family = prometheus::BuildCounter().Name(name).Help(help).Register(registry);
+  DepthCounters counters{};
+  for (std::size_t i = 0; i < counters.size(); ++i)
+    counters[i] = &family.Add({{"depth", std::to_string(i + 1)}});
+  return counters;
 }
 
 const char* name_of(engine::FinishReason reason) {
@@ -93,6 +105,10 @@ struct Metrics::Families {
   Counter& generated_tokens = counter(registry, "inkstone_generated_tokens_total", "Tokens of ended answers");
   Counter& drafted = counter(registry, "inkstone_draft_tokens_total", "Tokens drafted");
   Counter& accepted = counter(registry, "inkstone_accepted_tokens_total", "Drafts accepted");
+  DepthCounters drafted_at = by_depth(registry, "inkstone_draft_tokens_by_depth_total",
+                                      "Tokens drafted, by their place behind the newest token");
+  DepthCounters accepted_at =
+      by_depth(registry, "inkstone_accepted_tokens_by_depth_total", "Drafts accepted, by the same place");
   Histogram& first_token = histogram(registry, "inkstone_time_to_first_token_seconds",
                                      "From the request to the first token of an answer", kFirstTokenSeconds);
   Histogram& gap =
@@ -135,6 +151,10 @@ void Metrics::answer_ended(const engine::Outcome& outcome) {
   families_->generated_tokens.Increment(static_cast<double>(outcome.usage.completion_tokens));
   families_->drafted.Increment(static_cast<double>(outcome.speculation.drafted));
   families_->accepted.Increment(static_cast<double>(outcome.speculation.accepted));
+  for (std::size_t i = 0; i < engine::Speculation::kDepths; ++i) {
+    families_->drafted_at[i]->Increment(static_cast<double>(outcome.speculation.drafted_at[i]));
+    families_->accepted_at[i]->Increment(static_cast<double>(outcome.speculation.accepted_at[i]));
+  }
 }
 
 std::string Metrics::text() const {

@@ -9,6 +9,7 @@
 #include <regex>
 #include <string>
 
+#include "server/metrics.h"
 #include "tests/server/server_rig.h"
 
 namespace inkstone::test_support {
@@ -343,6 +344,25 @@ TEST(Metrics, TheDashboardAsksForNothingElse) {
     }
   }
   EXPECT_GT(found, 10);
+}
+
+TEST(Metrics, CountDraftsByTheirDepth) {
+  server::Metrics metrics([] { return engine::EngineStats{}; });
+  engine::Outcome outcome;
+  outcome.speculation.drafted = 5;
+  outcome.speculation.accepted = 3;
+  outcome.speculation.drafted_at = {2, 2, 1};
+  outcome.speculation.accepted_at = {2, 1};
+  metrics.answer_ended(outcome);
+  metrics.answer_ended(outcome);
+  const std::string text = metrics.text();
+  for (const char* line :
+       {"inkstone_draft_tokens_total 10", "inkstone_accepted_tokens_total 6",
+        "inkstone_draft_acceptance_rate 0.6", R"(inkstone_draft_tokens_by_depth_total{depth="3"} 2)",
+        R"(inkstone_accepted_tokens_by_depth_total{depth="1"} 4)",
+        R"(inkstone_accepted_tokens_by_depth_total{depth="2"} 2)",
+        R"(inkstone_accepted_tokens_by_depth_total{depth="3"} 0)"})
+    EXPECT_THAT(text, HasSubstr(line));
 }
 
 }  // namespace
