@@ -6,7 +6,6 @@
 
 #include <fstream>
 #include <future>
-#include <regex>
 #include <string>
 
 #include "server/metrics.h"
@@ -325,6 +324,17 @@ TEST(Metrics, CountRequestsTokensAndWhatIsInProgress) {
   EXPECT_THAT(text, HasSubstr("inkstone_requests_waiting 0"));
 }
 
+// The names of our metrics in an expression of the dashboard.
+std::vector<std::string> metric_names(const std::string& expression) {
+  std::vector<std::string> names;
+  for (std::size_t begin = 0; (begin = expression.find("inkstone_", begin)) != std::string::npos;) {
+    const std::size_t end = expression.find_first_not_of("abcdefghijklmnopqrstuvwxyz_", begin);
+    names.push_back(expression.substr(begin, end - begin));
+    begin += names.back().size();
+  }
+  return names;
+}
+
 // Names in the expressions of the dashboard that the server does not give show nothing, silently.
 TEST(Metrics, TheDashboardAsksForNothingElse) {
   ServerRig rig;
@@ -332,14 +342,13 @@ TEST(Metrics, TheDashboardAsksForNothingElse) {
   const std::string text = rig.get("/metrics").body;
   std::ifstream file(INKSTONE_SOURCE_DIR "/examples/grafana/inkstone.json");
   const nlohmann::json dashboard = nlohmann::json::parse(file);
-  const std::regex name("inkstone_[a-z_]+");
   int found = 0;
   for (const nlohmann::json& panel : dashboard["panels"]) {
     for (const nlohmann::json& target : panel.value("targets", nlohmann::json::array())) {
       const std::string expression = target["expr"];
-      for (std::sregex_iterator at(expression.begin(), expression.end(), name), end; at != end; ++at) {
+      for (const std::string& name : metric_names(expression)) {
         ++found;
-        EXPECT_THAT(text, testing::ContainsRegex("\n" + at->str() + "[ {]")) << expression;
+        EXPECT_THAT(text, testing::ContainsRegex("\n" + name + "[ {]")) << expression;
       }
     }
   }
