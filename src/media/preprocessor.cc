@@ -46,7 +46,7 @@ ContentHash hash_of(const TensorView& levels) {
 }  // namespace
 
 Preprocessor::Preprocessor(ProcessorConfig config, PreprocessorOptions options)
-    : config_(std::move(config)), options_(std::move(options)) {
+    : config_(config), options_(std::move(options)) {
   if (!config_.audio) return;
   const MelRule& mel = config_.audio->mel;
   log_mel_ = std::make_shared<const LogMel>(mel);

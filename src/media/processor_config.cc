@@ -154,9 +154,9 @@ Result<DmelGrid> read_grid(const Section& audio, const std::optional<DmelGrid>& 
 Result<AudioRule> read_audio(const Section& audio, const TowerInputs::Audio& tower) {
   INK_TRY(audio.check());
   INK_TRY(audio.expect_text("feature_extractor_type", "InklingFeatureExtractor"));
-  auto mel = INK_TRY(read_mel(audio, tower.mel_bins));
-  auto grid = INK_TRY(read_grid(audio, tower.grid));
-  return AudioRule{std::move(mel), std::move(grid)};
+  const MelRule mel = INK_TRY(read_mel(audio, tower.mel_bins));
+  const DmelGrid grid = INK_TRY(read_grid(audio, tower.grid));
+  return AudioRule{mel, grid};
 }
 
 }  // namespace

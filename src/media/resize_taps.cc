@@ -36,8 +36,9 @@ ResizeTaps lanczos_taps(std::int64_t in, std::int64_t out) {
   std::vector<double> row(static_cast<std::size_t>(taps.stride));
   for (std::int64_t i = 0; i < out; ++i) {
     const double centre = (static_cast<double>(i) + 0.5) * ratio;
-    const std::int64_t first = std::max<std::int64_t>(0, static_cast<std::int64_t>(centre - support + 0.5));
-    const std::int64_t end = std::min(in, static_cast<std::int64_t>(centre + support + 0.5));
+    const std::int64_t first =
+        std::max<std::int64_t>(0, static_cast<std::int64_t>(std::floor(centre - support + 0.5)));
+    const std::int64_t end = std::min(in, static_cast<std::int64_t>(std::floor(centre + support + 0.5)));
     double sum = 0;
     for (std::int64_t t = first; t < end; ++t) {
       double& weight = row[static_cast<std::size_t>(t - first)];

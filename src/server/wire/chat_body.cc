@@ -79,8 +79,8 @@ JsonValue& ChatBody::open_assistant(bool for_part) {
 void ChatBody::add_assistant_part(JsonValue part, std::string origin) {
   JsonValue& message = open_assistant(true);
   origins_.last().parts.push_back(std::move(origin));
-  for (chat::JsonMember& member : message.members)
-    if (member.key == "content") member.value.items.push_back(std::move(part));
+  const auto content = std::ranges::find(message.members, "content", &chat::JsonMember::key);
+  content->value.items.push_back(std::move(part));
 }
 
 void ChatBody::add_call(std::string_view id, std::string_view name, std::string_view arguments) {

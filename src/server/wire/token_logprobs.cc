@@ -67,7 +67,7 @@ void CompletionLogprobs::add_first(const text::Tokenizer& tokenizer, std::int32_
 }
 
 std::string CompletionLogprobs::take_json() {
-  const std::string json =
+  std::string json =
       fmt::format(R"({{"tokens":[{}],"token_logprobs":[{}],"top_logprobs":[{}],"text_offset":[{}]}})",
                   tokens_, values_, tops_, offsets_);
   tokens_.clear();
