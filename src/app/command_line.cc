@@ -66,7 +66,7 @@ CLI::Option* add_files(CLI::App& command, const std::string& name, std::vector<s
 void add_common(CLI::App& command, CommonOptions& options) {
   add_text(command, "--model", options.model, "Checkpoint folder (default: the shipped models/inkling-mini)")
       ->type_name("DIR");
-  add_text(command, "--backend", options.backend, "auto, cpu or reference (default: auto)");
+  add_text(command, "--backend", options.backend, "auto, cpu, cuda or reference (default: auto)");
   add_integer(command, "--threads", options.threads, {1, kMaxThreads},
               "CPU threads, at most those that are allowed (default: all of them)");
   command.add_flag("--pin-threads", options.pin_threads, "CPU backend: each thread keeps to one CPU");
