@@ -70,20 +70,17 @@ struct Layer {
   }
 };
 
-// One head of one row in double precision: the sum, the sum of |weight * value|, the largest relative logit.
+// One head of one row in double precision: the sum, and the sum of |weight * value| that bounds its error.
 struct Expected {
   std::vector<double> out = std::vector<double>(kHead), size = std::vector<double>(kHead);
-  double largest_bias = 0;
 };
 
-// BF16 rounds a weight before it meets its value and the result (2^-9 of each); rounding a relative logit b
-// moves its weight, and with it the sum of the weights, by 2^-9 of |b|. A tensor core's sum of 16 products
-// loses up to 2^-23 of what it adds to, and as many follow each other as `keys_in_a_row` make. 2^-12: scores
-// and exponentials in f32.
+// BF16 rounds a weight before it meets its value and the result (2^-9 of each). A tensor core's sum of 16
+// products loses up to 2^-23 of what it adds to, and as many follow each other as `keys_in_a_row` make.
+// 2^-12: scores, relative logits and exponentials in f32.
 double bound_of(const Expected& expected, std::size_t d, std::int64_t keys_in_a_row) {
   const double lost = static_cast<double>(keys_in_a_row) / 16 * 0x1p-23 + 0x1p-12;
-  const double rounded = 0x1p-9 * (1 + expected.largest_bias);
-  return (std::abs(expected.out[d]) + expected.size[d]) * rounded + expected.size[d] * lost;
+  return std::abs(expected.out[d]) * 0x1p-9 + expected.size[d] * (0x1p-9 + lost);
 }
 
 double bias_of(const Layer& layer, std::int64_t row, std::int64_t head, std::int64_t distance) {
@@ -115,9 +112,6 @@ Expected attend(const Layer& layer, std::int64_t row, std::int64_t position, std
   double sum = 0;
   for (double& weight : weights) sum += weight = std::exp(weight - largest);
   Expected expected;
-  for (std::int64_t distance = 0; distance < kExtent; ++distance) {
-    expected.largest_bias = std::max(expected.largest_bias, std::abs(bias_of(layer, row, head, distance)));
-  }
   for (std::int64_t key = 0; key <= position; ++key) {
     const double weight = weights[static_cast<std::size_t>(key)] / sum;
     if (weight < 1e-12) continue;  // a million of them are below what is compared

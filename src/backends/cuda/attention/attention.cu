@@ -51,9 +51,7 @@ __global__ void __launch_bounds__(kFlashThreads) prefill_kernel(AttentionProblem
   }
   FlashWork w;
   if (!find_rows(p, sequence, static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.x), false, w)) return;
-  start_tile(p, w, 0, shared);
   FlashRows rows;
-  load_rows(p, w, rows);
   attend(p, w, shared, rows);
 
   const int lane = static_cast<int>(threadIdx.x % kWarpThreads);
@@ -90,12 +88,12 @@ __device__ bool find_split(const AttentionProblem& p, int index, int splits, Fla
 
 // Computes: partial attention of step rows over one split of the keys: weighted sums, their maximum and sum.
 // Layout: block (64 packed rows x split, key head, sequence). Roles, synchronisation, budget: as
-// prefill_kernel; a first tile of keys older than the batch is sent for before the kernel waits for its rows.
-__global__ void __launch_bounds__(kFlashThreads) step_kernel(AttentionProblem p, int splits) {
+// prefill_kernel.
+__global__ void __launch_bounds__(kFlashThreads) step_kernel(AttentionProblem p, int splits, int sets) {
   extern __shared__ uint4 dynamic[];
   auto& shared = *reinterpret_cast<FlashShared*>(dynamic);
-  const int index = static_cast<int>(blockIdx.x) % (2 * splits);
-  const int block = static_cast<int>(blockIdx.x) / (2 * splits);
+  const int index = static_cast<int>(blockIdx.x) % (sets * splits);
+  const int block = static_cast<int>(blockIdx.x) / (sets * splits);
   FlashWork w;
   int size = 0;
   int number = 0;
@@ -104,13 +102,7 @@ __global__ void __launch_bounds__(kFlashThreads) step_kernel(AttentionProblem p,
     wait_for_previous();
     return;
   }
-  const bool older = (w.key_begin / kTileKeys + 1) * kTileKeys <= w.first;
-  if (older) start_tile(p, w, 0, shared);
-  wait_for_previous();
-  begin_next();
-  if (!older) start_tile(p, w, 0, shared);
   FlashRows rows;
-  load_rows(p, w, rows);
   attend(p, w, shared, rows);
 
   const int lane = static_cast<int>(threadIdx.x % kWarpThreads);
@@ -215,6 +207,7 @@ void check_shapes(const ops::AttentionArgs& args) {
   INK_CHECK(args.q.shape[2] == kHeadSize, "heads of 128");
   INK_CHECK(args.rel.shape[2] == kRelFeatures, "16 relative features");
   INK_CHECK(args.rel_proj.shape[1] % 8 == 0, "the relative extent is a multiple of 8");
+  INK_CHECK(args.older.ring_rows % kTileKeys == 0, "rings are made of whole tiles");
 }
 
 void launch_step(const ops::AttentionArgs& args, AttentionProblem p, const Launch& launch) {
@@ -229,9 +222,10 @@ void launch_step(const ops::AttentionArgs& args, AttentionProblem p, const Launc
   p.partial_out = reinterpret_cast<float*>(scratch);
   p.partial_sum = reinterpret_cast<float2*>(p.partial_out + parts * kHeadSize);
   allow_shared_memory(step_kernel, sizeof(FlashShared));
-  const dim3 grid(static_cast<unsigned>(ceil_div(rows * group, kBlockRows) * 2 * splits),
+  const int sets = p.window == 0 && rows > 1 ? 2 : 1;  // see find_split
+  const dim3 grid(static_cast<unsigned>(ceil_div(rows * group, kBlockRows) * sets * splits),
                   static_cast<unsigned>(p.kv_heads), static_cast<unsigned>(p.num_sequences));
-  start_overlapped(step_kernel, {grid, kFlashThreads, sizeof(FlashShared)}, launch, p, splits);
+  start_overlapped(step_kernel, {grid, kFlashThreads, sizeof(FlashShared)}, launch, p, splits, sets);
   check_launch();
   start_overlapped(combine_kernel, {dim3(static_cast<unsigned>(p.step_rows * p.heads)), kFlashThreads},
                    launch, p);

@@ -16,6 +16,7 @@
 #include "backends/cuda/attention/splits.h"
 #include "backends/cuda/attention/state.cuh"
 #include "backends/cuda/primitives/mma.cuh"
+#include "backends/cuda/primitives/overlap.cuh"
 
 namespace inkstone::cuda {
 
@@ -88,9 +89,12 @@ __device__ __forceinline__ std::uint32_t tile_address(const uint4 (&tile)[kTileK
   return shared_address(&tile[key][vector ^ (key & 7)]);
 }
 
-__device__ __forceinline__ const bf16* key_source(const AttentionProblem& p, const FlashWork& w, int key) {
-  if (key >= w.first) return nullptr;
-  const std::int64_t row = p.older.row(w.sequence, key);
+// Where a tile's keys lie in the state: 64 rows in a row, since pages have as many and rings are made of such
+// parts; null where there is no storage.
+__device__ __forceinline__ const bf16* tile_source(const AttentionProblem& p, const FlashWork& w,
+                                                   int tile_begin) {
+  if (tile_begin >= w.first) return nullptr;
+  const std::int64_t row = p.older.row(w.sequence, tile_begin);
   return row < 0 ? nullptr : p.older.data + (row * p.kv_heads + w.kv_head) * 2 * kHeadSize;
 }
 
@@ -99,23 +103,19 @@ __device__ __forceinline__ void load_tile(const AttentionProblem& p, const Flash
                                           FlashStage& stage) {
   constexpr int kKeysAtOnce = kFlashThreads / kVectors;
   const int vector = static_cast<int>(threadIdx.x) % kVectors;
-#pragma unroll
+  const bf16* const source = tile_source(p, w, tile_begin);
+  const int row_stride = p.kv_heads * 2 * kHeadSize;
+  const int column = w.kv_head * kHeadSize + vector * 8;
+#pragma unroll 2
   for (int i = 0; i < kTileKeys / kKeysAtOnce; ++i) {
     const int within = i * kKeysAtOnce + static_cast<int>(threadIdx.x) / kVectors;
     const int key = tile_begin + within;
-    const bool inside = key >= w.key_begin && key < w.key_end;
-    const bf16* k = p.k;
-    const bf16* v = p.v;
-    bool valid = inside;
-    if (inside && key >= w.first) {
-      const std::int64_t row = w.row_begin + (key - w.first);
-      k += row * p.k_stride + w.kv_head * kHeadSize + vector * 8;
-      v += row * p.v_stride + w.kv_head * kHeadSize + vector * 8;
-    } else if (inside) {
-      const bf16* const source = key_source(p, w, key);
-      valid = source != nullptr;
-      if (valid) k = source + vector * 8, v = source + kHeadSize + vector * 8;
-    }
+    const bool older = key < w.first;
+    const bool valid = key >= w.key_begin && key < w.key_end && (!older || source != nullptr);
+    const std::int64_t row = valid && !older ? w.row_begin + (key - w.first) : 0;
+    const bf16* const stored = valid && older ? source + within * row_stride + vector * 8 : p.k;
+    const bf16* const k = older ? stored : p.k + row * p.k_stride + column;
+    const bf16* const v = older ? stored + (valid ? kHeadSize : 0) : p.v + row * p.v_stride + column;
     copy_async16(tile_address(stage.k, within, vector), k, valid);
     copy_async16(tile_address(stage.v, within, vector), v, valid);
   }
@@ -136,6 +136,7 @@ __device__ __forceinline__ void load_band(const AttentionProblem& p, const Flash
   if (!in_band(p, w, tile_begin)) return;
   constexpr int kPerFeature = kBlockBand / 8;
   const int begin = band_begin(w.position_begin, tile_begin);
+#pragma unroll 1
   for (int i = static_cast<int>(threadIdx.x); i < kRelFeatures * kPerFeature; i += kFlashThreads) {
     const int feature = i / kPerFeature;
     const int distance = begin + i % kPerFeature * 8;
@@ -209,8 +210,8 @@ __device__ __forceinline__ void multiply_keys(const FlashStage& stage, const Fla
   }
 }
 
-// bias[row][distance - begin] of the warp's rows for the tile, rounded as the reference rounds it; `offset`
-// is where the warp's range begins in the band.
+// bias[row][distance - begin] of the warp's rows for the tile, in f32: it goes no further than to the scores;
+// `offset` is where the warp's range begins in the band.
 __device__ __forceinline__ void multiply_band(const FlashStage& stage, const FlashRows& rows, int offset,
                                               float (&bias)[kWarpRows][kBiasPitch]) {
   const int lane = static_cast<int>(threadIdx.x % kWarpThreads);
@@ -222,10 +223,10 @@ __device__ __forceinline__ void multiply_band(const FlashStage& stage, const Fla
     ldmatrix_x2_trans(b, shared_address(&stage.band[lane % kRelFeatures][offset + 8 * n]));
     float product[4] = {};
     mma_bf16(product, rows.rel, b[0], b[1]);
-    bias[g][8 * n + 2 * c] = round_bf16(product[0]);
-    bias[g][8 * n + 2 * c + 1] = round_bf16(product[1]);
-    bias[g + 8][8 * n + 2 * c] = round_bf16(product[2]);
-    bias[g + 8][8 * n + 2 * c + 1] = round_bf16(product[3]);
+    bias[g][8 * n + 2 * c] = product[0];
+    bias[g][8 * n + 2 * c + 1] = product[1];
+    bias[g + 8][8 * n + 2 * c] = product[2];
+    bias[g + 8][8 * n + 2 * c + 1] = product[3];
   }
 }
 
@@ -320,7 +321,9 @@ __device__ __forceinline__ void start_tile(const AttentionProblem& p, const Flas
   commit_copies();
 }
 
-// All tiles of the block's key range, oldest first, two stages of shared memory; tile 0 has been started.
+// All tiles of the block's key range, oldest first, two stages of shared memory. What the launch before
+// writes is read behind its end: the block's rows, and keys of the batch; a first tile of older keys is sent
+// for before.
 __device__ __forceinline__ void attend(const AttentionProblem& p, const FlashWork& w, FlashShared& shared,
                                        FlashRows& rows) {
   const int warp = static_cast<int>(threadIdx.x) / kWarpThreads;
@@ -328,8 +331,17 @@ __device__ __forceinline__ void attend(const AttentionProblem& p, const FlashWor
   const int warp_position = w.position(warp_begin);
   const int first_tile = w.key_begin / kTileKeys;
   const int num_tiles = (w.key_end - 1) / kTileKeys - first_tile + 1;
-  for (int i = 0; i < num_tiles; ++i) {
+  const bool older = (first_tile + 1) * kTileKeys <= w.first;
+#pragma unroll 1
+  for (int i = -1; i < num_tiles; ++i) {
+    if (i < 0 && !older) wait_for_previous();
     start_tile(p, w, i + 1, shared);
+    if (i < 0) {
+      wait_for_previous();
+      begin_next();
+      load_rows(p, w, rows);
+      continue;
+    }
     wait_copies<1>();
     __syncthreads();  // every thread's part of tile i has arrived
     const int tile_begin = (first_tile + i) * kTileKeys;

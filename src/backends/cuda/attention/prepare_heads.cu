@@ -72,35 +72,33 @@ __device__ __forceinline__ void prepare_query(const HeadsProblem& p, int row, in
 }
 
 // Keys: convolution and norm; values: convolution. Both go to the batch's rows and to the state.
-template <bool kKeys>
-__device__ __forceinline__ void prepare_state(const HeadsProblem& p, int row, int kv_head) {
-  const ConvProblem& conv = kKeys ? p.k_conv : p.v_conv;
+__device__ __forceinline__ void prepare_state(const HeadsProblem& p, int row, int kv_head, bool keys) {
+  const ConvProblem& conv = keys ? p.k_conv : p.v_conv;
   const auto lane = static_cast<int>(threadIdx.x % kWarpThreads);
   const bool holds = lane < kHeadLanes;
   const int channel = kv_head * kHeadSize + 8 * (lane % kHeadLanes);
-  const int sequence = conv.row_sequence[row];
-  const RowPlace place = sequence < 0 ? RowPlace{-1, 0, 0, -1} : place_of(conv, row, sequence);
-  bf16* const kept = sequence < 0 ? nullptr : kept_row(conv, place, conv.row_begin[sequence + 1] - row);
-  bf16* const stored = stored_head(p, row, sequence, kv_head);
+  const TapRows rows(conv, row);
+  bf16* const stored = stored_head(p, row, conv.row_sequence[row], kv_head);
   const ModelWeights weights(conv, channel);
   const uint4 norm_weight = reinterpret_cast<const uint4*>(p.k_weight)[lane % kHeadLanes];
   ModelInputs inputs;
-  inputs.fetch_older(conv, place, channel);
+  inputs.fetch<true>(rows, channel);
   wait_for_previous();
   begin_next();
-  inputs.fetch_batch(conv, place, channel);
+  inputs.fetch<false>(rows, channel);
   Float8 value = inputs.convolve(weights);
-  if constexpr (kKeys) value = normed(holds ? value : Float8{}, norm_weight, p.k_eps);
+  if (keys) value = normed(holds ? value : Float8{}, norm_weight, p.k_eps);
   if (!holds) return;
   store8(conv.out + row * conv.out_stride + channel, value);
-  if (kept != nullptr) *reinterpret_cast<uint4*>(kept + channel) = inputs.own();
-  if (stored != nullptr) store8(stored + (kKeys ? 0 : kHeadSize) + 8 * lane, value);
+  if (rows.kept != nullptr) *reinterpret_cast<uint4*>(rows.kept + channel) = inputs.own();
+  if (stored != nullptr) store8(stored + (keys ? 0 : kHeadSize) + 8 * lane, value);
 }
 
 __device__ __forceinline__ void prepare_relative(const HeadsProblem& p, int row) {
   const float tau = tau_of(p, row);
   wait_for_previous();
   begin_next();
+#pragma unroll 1
   for (int i = static_cast<int>(threadIdx.x % kWarpThreads) * 8; i < p.rel_width; i += kWarpThreads * 8) {
     bf16* const at = p.rel + row * p.rel_stride + i;
     Float8 value = load8(at);
@@ -122,8 +120,7 @@ __global__ void __launch_bounds__(kWarps* kWarpThreads) prepare_heads_kernel(Hea
   const int values = keys + p.kv_heads;
   const int relative = values + p.kv_heads;
   if (item < keys) return prepare_query(p, row, item);
-  if (item < values) return prepare_state<true>(p, row, item - keys);
-  if (item < relative) return prepare_state<false>(p, row, item - values);
+  if (item < relative) return prepare_state(p, row, (item - keys) % p.kv_heads, item < values);
   if (item == relative && p.rel != nullptr) return prepare_relative(p, row);
   wait_for_previous();
 }

@@ -24,8 +24,8 @@ struct BranchShare {
   ModelWeights weights;
   uint4 residual, norm_weight;
 
-  __device__ __forceinline__ void fetch(const BranchProblem& p, const RowPlace& place, int row, int channel) {
-    inputs.fetch_older(p.conv, place, channel);
+  __device__ __forceinline__ void fetch(const BranchProblem& p, const TapRows& rows, int row, int channel) {
+    inputs.fetch<true>(rows, channel);
     weights = ModelWeights(p.conv, channel);
     residual = *reinterpret_cast<const uint4*>(p.residual + row * p.residual_stride + channel);
     norm_weight = *reinterpret_cast<const uint4*>(p.norm_weight + channel);
@@ -49,13 +49,11 @@ __global__ void __launch_bounds__(kNormThreads) end_branch_kernel(BranchProblem 
   }
   const int first = static_cast<int>(threadIdx.x) % kThreadsPerRow * 8;
   const auto channel = [&](int n) { return first + n * kThreadsPerRow * 8; };
-  const int sequence = p.conv.row_sequence[row];
-  const RowPlace place = sequence < 0 ? RowPlace{-1, 0, 0, -1} : place_of(p.conv, row, sequence);
-  bf16* const kept = sequence < 0 ? nullptr : kept_row(p.conv, place, p.conv.row_begin[sequence + 1] - row);
+  const TapRows rows(p.conv, row);
   BranchShare share[kHeld];
 #pragma unroll
   for (int n = 0; n < kHeld; ++n) {
-    if (channel(n) < p.conv.channels) share[n].fetch(p, place, row, channel(n));
+    if (channel(n) < p.conv.channels) share[n].fetch(p, rows, row, channel(n));
   }
   wait_for_previous();
   begin_next();
@@ -64,7 +62,7 @@ __global__ void __launch_bounds__(kNormThreads) end_branch_kernel(BranchProblem 
   float squares = 0;
 #pragma unroll
   for (int n = 0; n < kHeld; ++n) {
-    if (channel(n) < p.conv.channels) share[n].inputs.fetch_batch(p.conv, place, channel(n));
+    if (channel(n) < p.conv.channels) share[n].inputs.fetch<false>(rows, channel(n));
   }
 #pragma unroll
   for (int n = 0; n < kHeld; ++n) {
@@ -75,7 +73,7 @@ __global__ void __launch_bounds__(kNormThreads) end_branch_kernel(BranchProblem 
 #pragma unroll
     for (int j = 0; j < 8; ++j) sum[n].v[j] = round_bf16(sum[n].v[j] + convolved.v[j]);
     store8(p.residual + row * p.residual_stride + channel(n), sum[n]);
-    if (kept != nullptr) *reinterpret_cast<uint4*>(kept + channel(n)) = share[n].inputs.own();
+    if (rows.kept != nullptr) *reinterpret_cast<uint4*>(rows.kept + channel(n)) = share[n].inputs.own();
     squares = add_squares(squares, sum[n]);
   }
   const float factor = norm_factor(row_sum<kThreadsPerRow>(squares), p.conv.channels, p.eps);

@@ -80,25 +80,45 @@ __device__ __forceinline__ void keep_input(const ConvProblem& p, int row, int se
       *reinterpret_cast<const uint4*>(p.x + row * p.x_stride + channel);
 }
 
-// The inputs of eight channels of one row, the row's own last, for the models' W: those of earlier batches
-// can be fetched before those of this batch are there.
+// Where the inputs of one row lie, for the models' W, the row's own last; null: zero.
+struct TapRows {
+  const bf16* from[kModelTaps];
+  bool older[kModelTaps];  // in the state, not in the batch
+  bf16* kept;              // where the row's own input is kept, null where it is not
+
+  // Rows without a sequence have no inputs.
+  __device__ __forceinline__ TapRows(const ConvProblem& p, int row) {
+    const int sequence = p.row_sequence[row];
+    const RowPlace place = sequence < 0 ? RowPlace{-1, 0, 0, -1} : place_of(p, row, sequence);
+    const int rows_behind = sequence < 0 ? p.ring_rows : p.row_begin[sequence + 1] - row;
+    const int ring_row = max(place.position, 0) % p.ring_rows;  // the ring is longer than W
+    bf16* const ring = p.state + static_cast<std::int64_t>(place.slot) * p.ring_rows * p.state_stride;
+#pragma unroll
+    for (int k = 0; k < kModelTaps; ++k) {
+      const int back = kModelTaps - 1 - k;
+      const int in_batch = place.position - back - place.first_position;
+      older[k] = in_batch < 0;
+      const int at = ring_row < back ? ring_row - back + p.ring_rows : ring_row - back;
+      from[k] = older[k] ? ring + at * p.state_stride
+                         : p.x + static_cast<std::int64_t>(place.row_begin + in_batch) * p.x_stride;
+      if (place.position < back || (older[k] && place.slot < 0)) from[k] = nullptr;
+    }
+    const bool keeps = place.slot >= 0 && rows_behind <= p.ring_rows - (p.taps - 1);
+    kept = keeps ? ring + ring_row * p.state_stride : nullptr;
+  }
+};
+
+// Eight channels of a row's inputs: those of earlier batches can be fetched before those of this one are
+// there.
 class ModelInputs {
  public:
-  // A place without a sequence has position -1: all inputs are zero.
-  __device__ __forceinline__ void fetch_older(const ConvProblem& p, const RowPlace& place, int channel) {
+  template <bool kOlder>
+  __device__ __forceinline__ void fetch(const TapRows& rows, int channel) {
 #pragma unroll
     for (int k = 0; k < kModelTaps; ++k) {
-      raw_[k] = make_uint4(0, 0, 0, 0);
-      const int position = place.position - (kModelTaps - 1) + k;
-      if (position >= 0 && position < place.first_position && place.slot >= 0)
-        raw_[k] = *reinterpret_cast<const uint4*>(state_row(p, place.slot, position) + channel);
-    }
-  }
-  __device__ __forceinline__ void fetch_batch(const ConvProblem& p, const RowPlace& place, int channel) {
-#pragma unroll
-    for (int k = 0; k < kModelTaps; ++k) {
-      const int position = place.position - (kModelTaps - 1) + k;
-      if (position >= 0 && position >= place.first_position) raw_[k] = input_at(p, place, position, channel);
+      if (kOlder) raw_[k] = make_uint4(0, 0, 0, 0);
+      if (rows.from[k] != nullptr && rows.older[k] == kOlder)
+        raw_[k] = *reinterpret_cast<const uint4*>(rows.from[k] + channel);
     }
   }
   // As short_conv_kernel, rounded.
@@ -120,12 +140,6 @@ class ModelInputs {
  private:
   uint4 raw_[kModelTaps];
 };
-
-// Where the state of a row's input lies, null where it is not kept.
-__device__ __forceinline__ bf16* kept_row(const ConvProblem& p, const RowPlace& place, int rows_behind) {
-  if (place.slot < 0 || rows_behind > p.ring_rows - (p.taps - 1)) return nullptr;
-  return state_row(p, place.slot, place.position);
-}
 
 ConvProblem conv_problem(const ops::ShortConvArgs& args);
 

@@ -8,14 +8,18 @@
 
 namespace inkstone::cuda {
 
-// A warp's turns of one stripe, as StripeTurns. Every lane copies what it will read itself, so that no
-// barrier is needed. kRows: weight rows per lane; with one, rows 8 to 15 of the stripe are zero. Up to
-// kStages turns are under way; their number changes no bit.
+// A warp's turns of one stripe, as StripeTurns. Every lane copies the values that it will read itself; the
+// scales of two lanes are one copy. kRows: weight rows per lane; with one, rows 8 to 15 of the stripe are
+// zero. Up to kStages turns are under way; their number changes no bit. The loops stay loops: a step runs
+// through each kernel's code once or twice, and fetching code costs more than counting.
 template <WeightFormat kFormat, int kStages, int kRows = 2>
 class StagedTurns {
   static_assert(kFormat == WeightFormat::kBf16 || kFormat == WeightFormat::kNvfp4);
+  static constexpr bool kScaled = kFormat == WeightFormat::kNvfp4;
   static constexpr int kPerRow = RowTurn<kFormat>::kVectors;
-  static constexpr int kTurnVectors = kRows * kPerRow * kWarpThreads;
+  static constexpr int kValueVectors = kRows * kPerRow * kWarpThreads;
+  // Eight scales per row of a turn.
+  static constexpr int kTurnVectors = kValueVectors + (kScaled ? kRows * 8 * 8 / 16 : 0);
 
  public:
   // Of 16 bytes, per warp.
@@ -24,35 +28,36 @@ class StagedTurns {
   // Sends for the first turns. `stage`: the warp's own kVectors of shared memory.
   __device__ __forceinline__ StagedTurns(const LaneRows& rows, int first, int stride, int columns,
                                          uint4* stage)
-      : rows_(rows),
-        first_(first),
-        stride_(stride),
-        columns_(columns),
-        mine_(stage + threadIdx.x % kWarpThreads) {
-#pragma unroll
+      : rows_(rows), first_(first), stride_(stride), columns_(columns), stage_(stage) {
+#pragma unroll 1
     for (int i = 0; i < kStages; ++i) send(i, first + i * stride);
   }
 
   // acc[tile] += the products of all turns, in their order.
   template <int kTiles, class Inputs>
   __device__ __forceinline__ void multiply(const Inputs& inputs, float (&acc)[kTiles][4]) {
-    for (int base = first_; base < columns_; base += kStages * stride_) {
-#pragma unroll
-      for (int i = 0; i < kStages; ++i) {
-        const int turn = base + i * stride_;
-        if (turn >= columns_) break;
-        wait_copies<kStages - 1>();  // the oldest turn's copies are there
-        RowTurn<kFormat> rows[2] = {};
-        take(i, rows);
-        multiply_turn<kFormat>(rows, turn, columns_, inputs, acc);
-        send(i, turn + kStages * stride_);
-      }
+    int i = 0;
+#pragma unroll 1
+    for (int turn = first_; turn < columns_; turn += stride_) {
+      wait_copies<kStages - 1>();           // the oldest turn's copies are there
+      if constexpr (kScaled) __syncwarp();  // and those of the neighbours
+      RowTurn<kFormat> rows[2] = {};
+      take(i, rows);
+      if constexpr (kScaled) __syncwarp();  // taken before others replace them
+      multiply_turn<kFormat>(rows, turn, columns_, inputs, acc);
+      send(i, turn + kStages * stride_);
+      i = i + 1 == kStages ? 0 : i + 1;
     }
   }
 
  private:
   __device__ __forceinline__ uint4* at(int i, int r, int vector) const {
-    return mine_ + i * kTurnVectors + (r * kPerRow + vector) * kWarpThreads;
+    return stage_ + i * kTurnVectors + (r * kPerRow + vector) * kWarpThreads + threadIdx.x % kWarpThreads;
+  }
+  // The lane's two scales of row r: quads' scales of a row follow each other, two bytes a lane.
+  __device__ __forceinline__ std::uint16_t* scales_at(int i, int r) const {
+    auto* const all = reinterpret_cast<std::uint16_t*>(stage_ + i * kTurnVectors + kValueVectors);
+    return all + r * kWarpThreads + threadIdx.x % kWarpThreads;
   }
 
   // A group per turn, empty behind the last, so that the count of groups tells which turns have arrived.
@@ -60,10 +65,11 @@ class StagedTurns {
     if (turn < columns_) {
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
-        if constexpr (kFormat == WeightFormat::kNvfp4) {
+        if constexpr (kScaled) {
           const int column = turn + lane_column<kFormat>(0);
           copy_async16(shared_address(at(i, r, 0)), rows_.values[r] + column / 2, true);
-          scale_[i][r] = *reinterpret_cast<const std::uint16_t*>(rows_.scales[r] + column / 16);
+          if (threadIdx.x % 2 == 0)
+            copy_async4(shared_address(scales_at(i, r)), rows_.scales[r] + column / 16);
         } else {
 #pragma unroll
           for (int v = 0; v < kPerRow; ++v) {
@@ -82,14 +88,13 @@ class StagedTurns {
     for (int r = 0; r < kRows; ++r) {
 #pragma unroll
       for (int v = 0; v < kPerRow; ++v) rows[r].raw[v] = *at(i, r, v);
-      if constexpr (kFormat == WeightFormat::kNvfp4) rows[r].scale[0] = scale_[i][r];
+      if constexpr (kScaled) rows[r].scale[0] = *scales_at(i, r);
     }
   }
 
   LaneRows rows_;
   int first_, stride_, columns_;
-  uint4* mine_;
-  std::uint16_t scale_[kFormat == WeightFormat::kNvfp4 ? kStages : 1][2];
+  uint4* stage_;
 };
 
 // The same interface for formats whose rows are not made of whole vectors: kept in registers.

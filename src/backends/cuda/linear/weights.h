@@ -29,10 +29,10 @@ inline WeightFormat format_of(const MatrixBank& bank) {
   }
   INK_CHECK(multiple(4) && bank.columns % MatrixBank::kColumnsPerScale == 0,
             "NVFP4 rows are aligned to 4 bytes");
-  const bool even_scales = reinterpret_cast<std::uintptr_t>(bank.scales) % 2 == 0 &&
-                           bank.scale_row_stride_bytes % 2 == 0 && bank.scale_bank_stride_bytes % 2 == 0;
-  return multiple(16) && even_scales && bank.columns % kTurn == 0 ? WeightFormat::kNvfp4
-                                                                  : WeightFormat::kNvfp4Narrow;
+  const bool aligned_scales = reinterpret_cast<std::uintptr_t>(bank.scales) % 4 == 0 &&
+                              bank.scale_row_stride_bytes % 4 == 0 && bank.scale_bank_stride_bytes % 4 == 0;
+  return multiple(16) && aligned_scales && bank.columns % kTurn == 0 ? WeightFormat::kNvfp4
+                                                                     : WeightFormat::kNvfp4Narrow;
 }
 
 }  // namespace inkstone::cuda

@@ -51,6 +51,9 @@ __device__ __forceinline__ void copy_async16(std::uint32_t to, const void* from,
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from), "r"(valid ? 16 : 0)
                : "memory");
 }
+__device__ __forceinline__ void copy_async4(std::uint32_t to, const void* from) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;\n" ::"r"(to), "l"(from) : "memory");
+}
 __device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
 // Returns when at most `kPending` of this thread's groups are outstanding.
 template <int kPending>
