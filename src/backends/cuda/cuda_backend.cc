@@ -31,17 +31,21 @@ class CudaStream : public ops::Stream {
   // An old mark's event may have been recorded again since: the wait is then for that later point.
   void wait_for(std::uint64_t mark) override { INK_CUDA(cudaEventSynchronize(event(mark))); }
   [[nodiscard]] cudaStream_t get() const { return stream_; }
+  // Streams run beside each other, so each has its own.
+  [[nodiscard]] Scratch& scratch() { return scratch_; }
 
  private:
   cudaEvent_t& event(std::uint64_t mark) { return events_[mark % events_.size()]; }
 
   cudaStream_t stream_ = nullptr;
+  Scratch scratch_;
   std::array<cudaEvent_t, 16> events_{};
   std::uint64_t marks_ = 0;
 };
 
 // Streams of this backend are the only ones that its operations are given.
-cudaStream_t queue(ops::Stream& stream) { return static_cast<CudaStream&>(stream).get(); }
+CudaStream& own(ops::Stream& stream) { return static_cast<CudaStream&>(stream); }
+cudaStream_t queue(ops::Stream& stream) { return own(stream).get(); }
 
 class CudaGraph : public ops::Graph {
  public:
@@ -143,14 +147,13 @@ class CudaBackend : public GpuBackend {
   template <class Args>
   void run(void (*operation)(const Args&, const Launch&), const Args& args, ops::Stream& stream) {
     ops::check(args);
-    operation(args, {queue(stream), scratch_, overlaps_, forgets_maximum_});
+    operation(args, {queue(stream), own(stream).scratch(), overlaps_, forgets_maximum_});
   }
   void move(void* to, const void* from, std::int64_t bytes, cudaMemcpyKind kind, ops::Stream& stream) {
     if (bytes > 0) INK_CUDA(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), kind, queue(stream)));
   }
 
   DeviceInfo device_;
-  Scratch scratch_;
   bool overlaps_ = true;
   bool forgets_maximum_ = false;
 };

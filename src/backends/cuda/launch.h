@@ -20,8 +20,9 @@
 
 namespace inkstone::cuda {
 
-// Device memory that lives within one operation: expert tables, attention partials. Grows outside graph
-// capture only; memory that was handed out once stays, because captured graphs point to it.
+// Device memory that lives within one operation of one stream: expert tables, attention partials. Operations
+// of a stream follow each other, those of two streams do not: each stream has its own. Grows outside graph
+// capture only; memory that was handed out once stays, because graphs captured from the stream point to it.
 class Scratch {
  public:
   Scratch() = default;
