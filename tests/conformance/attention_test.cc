@@ -78,8 +78,9 @@ HostTensor run(Side& side, Problem& p, std::int64_t step_rows) {
   return out;
 }
 
-// Weights of the softmax are rounded to BF16 (2^-9 each, about |v| = 1), the result once more; the bias may
-// be rounded or not (2^-9 of about 1 in the exponent). The weights sum to one: 0.02 bounds all of it.
+// Weights of the softmax may be rounded to BF16 (2^-9 each, about |v| = 1), the result is once more. The
+// weights sum to one: 0.02 bounds all of it. The bias is not rounded on either side: four deviations of it
+// are 5, and 2^-9 of that in the exponent, in a weight and in the sum of the weights, would be as much again.
 constexpr float kAttentionNoise = 0.02F;
 
 TEST_P(Attention, AgreesForStepsAtEveryBorder) {

@@ -9,7 +9,6 @@
 namespace inkstone::reference {
 
 using host::load_row;
-using host::rounded;
 using host::scalar;
 using host::store_row;
 namespace {
@@ -56,7 +55,8 @@ class Query {
   std::int64_t head_dim_;
 };
 
-// bias[e] = sum_m rel[m] * proj[m][e] for the distances that this query sees; rounded like an activation.
+// bias[e] = sum_m rel[m] * proj[m][e] for the distances that this query sees. It goes no further than to the
+// scores, which are f32, and is not rounded.
 std::vector<float> relative_logits(const ops::AttentionArgs& args, std::span<const float> rel,
                                    const std::vector<float>& proj, std::int64_t distances) {
   const std::int64_t extent = args.rel_proj.shape[1];
@@ -65,7 +65,6 @@ std::vector<float> relative_logits(const ops::AttentionArgs& args, std::span<con
     const float* row = proj.data() + static_cast<std::int64_t>(m) * extent;
     for (std::size_t e = 0; e < bias.size(); ++e) bias[e] += rel[m] * row[e];
   }
-  for (float& value : bias) value = rounded(value, args.q.type);
   return bias;
 }
 
