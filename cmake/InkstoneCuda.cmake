@@ -46,4 +46,6 @@ if(INKSTONE_PORTABLE)
   add_link_options(-static-libstdc++ -static-libgcc)
   set(CMAKE_BUILD_RPATH "$ORIGIN/lib")
   set(CMAKE_INSTALL_RPATH "$ORIGIN/lib")
+  # The old kind of run path: it holds for the libraries of libraries too.
+  add_link_options(-Wl,--disable-new-dtags)
 endif()

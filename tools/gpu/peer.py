@@ -18,6 +18,7 @@ language model is called by itself, which norms once.
 import argparse
 import concurrent.futures
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -29,8 +30,12 @@ TEXT_SETS = ["copying", "facts", "reading", "reasoning", "tool_answers", "tool_c
 
 
 def rendered(inkstone, model, request):
+    # A bundle's libraries are for its own programs alone.
+    libraries = {"LD_LIBRARY_PATH": str(pathlib.Path(inkstone).parent / "lib")}
     done = subprocess.run([inkstone, "render", "--model", model], input=json.dumps(request), text=True,
-                          capture_output=True, check=True, timeout=60)
+                          capture_output=True, timeout=60, env=os.environ | libraries)
+    if done.returncode != 0:
+        raise SystemExit(f"{inkstone} render: exit {done.returncode}, {done.stderr.strip()[:300]}")
     return json.loads(done.stdout)["ids"]
 
 
