@@ -8,7 +8,7 @@ namespace inkstone::cpu {
 namespace {
 
 // Queries of a tile: enough to share the packing of the keys, few enough for the second-level cache.
-constexpr std::int64_t kTileQueries = 256;
+constexpr std::int64_t kTileQueries = 512;
 
 // Rows of keys and values of one sequence and key head, own and older.
 class KeyRows {
@@ -55,67 +55,75 @@ class KeyRows {
 
 }  // namespace
 
-// The query heads that share one key head, for neighbouring rows.
-void CpuBackend::attend_tile(const ops::AttentionArgs& args, const RowTile& rows, std::int64_t kv_head,
-                             Scratch& scratch) const {
+// Queries of neighbouring rows that share one key head, laid out for the kernel, and their sums at zero.
+AttentionTile CpuBackend::begin_tile(const ops::AttentionArgs& args, const RowTile& rows,
+                                     std::int64_t kv_head, Scratch& scratch) const {
   const std::int64_t heads = args.q.shape[1] / args.k.shape[1];
   const std::int64_t head_dim = args.q.shape[2];
   const std::int64_t d_rel = args.rel.shape[2];
-  const std::int64_t extent = args.rel_proj.shape[1];
   const std::int64_t num_queries = rows.count * heads;
-  const std::int64_t vectors = num_queries * head_dim;
-
+  const std::int64_t q_stride = rounds_ ? pair_floats(head_dim) : head_dim;
   // Whole cache lines first; what is read by single numbers last.
   const std::int64_t work = attention_scratch_floats(num_queries, head_dim);
-  float* const block_work = grown(scratch.floats, work + 2 * vectors + 2 * num_queries);
-  float* const q = block_work + work;
-  float* const out = q + vectors;
-  float* const largest = out + vectors;
+  const std::int64_t outputs = num_queries * padded_head(head_dim);
+  float* const block_work =
+      grown(scratch.floats, work + outputs + num_queries * q_stride + head_dim + 2 * num_queries);
+  float* const out = block_work + work;
+  float* const q = out + outputs;
+  float* const one_query = q + num_queries * q_stride;
+  float* const largest = one_query + head_dim;
   float* const sum = largest + num_queries;
-  std::fill(out, largest, 0.0F);
+  std::fill(out, q, 0.0F);
   std::fill_n(largest, num_queries, kNoScore);
   std::fill_n(sum, num_queries, 0.0F);
   scratch.positions.resize(static_cast<std::size_t>(num_queries));
   scratch.pointers.resize(static_cast<std::size_t>(num_queries + 2 * kBlockKeys));
   const float** const rel = scratch.pointers.data();
-  for (std::int64_t t = 0; t < rows.count; ++t) {
-    const float* const query = args.q.row<float>(rows.row + t) + kv_head * heads * head_dim;
-    for (std::int64_t i = 0; i < heads * head_dim; ++i) q[t * heads * head_dim + i] = query[i] * args.scale;
-    for (std::int64_t h = 0; h < heads; ++h) {
-      rel[t * heads + h] = args.rel.row<float>(rows.row + t) + (kv_head * heads + h) * d_rel;
-      scratch.positions[static_cast<std::size_t>(t * heads + h)] =
-          args.rows.row_position.as<std::int32_t>()[rows.row + t];
-    }
+  for (std::int64_t i = 0; i < num_queries; ++i) {
+    const std::int64_t row = rows.row + i / heads;
+    const std::int64_t head = kv_head * heads + i % heads;
+    const float* const query = args.q.row<float>(row) + head * head_dim;
+    float* const scaled = rounds_ ? one_query : q + i * q_stride;
+    for (std::int64_t k = 0; k < head_dim; ++k) scaled[k] = query[k] * args.scale;
+    if (rounds_) round_to_pairs(scaled, head_dim, q + i * q_stride);
+    rel[i] = args.rel.row<float>(row) + head * d_rel;
+    scratch.positions[static_cast<std::size_t>(i)] = args.rows.row_position.as<std::int32_t>()[row];
   }
+  const std::int64_t extent = args.rel_proj.shape[1];
+  return {.num_queries = num_queries,
+          .head_dim = head_dim,
+          .q = q,
+          .position = scratch.positions.data(),
+          .window = args.window,
+          .rel = rel,
+          .d_rel = d_rel,
+          .relative = relative_.data() + kRelativePadding,
+          .relative_stride = extent + 2 * kRelativePadding,
+          .extent = extent,
+          .out = out,
+          .largest = largest,
+          .sum = sum,
+          .scratch = block_work};
+}
 
-  const AttentionTile tile = {.num_queries = num_queries,
-                              .head_dim = head_dim,
-                              .q = q,
-                              .position = scratch.positions.data(),
-                              .window = args.window,
-                              .rel = rel,
-                              .d_rel = d_rel,
-                              .relative = relative_.data() + kRelativePadding,
-                              .relative_stride = extent + 2 * kRelativePadding,
-                              .extent = extent,
-                              .out = out,
-                              .largest = largest,
-                              .sum = sum,
-                              .scratch = block_work};
+void CpuBackend::attend_tile(const ops::AttentionArgs& args, const RowTile& rows, std::int64_t kv_head,
+                             Scratch& scratch) const {
+  const AttentionTile tile = begin_tile(args, rows, kv_head, scratch);
   const KeyRows key_rows(args, rows.sequence, kv_head);
   const std::int64_t end = scratch.positions.back() + 1;
-  const float** const keys = rel + num_queries;
+  const float** const keys = scratch.pointers.data() + tile.num_queries;
   for (std::int64_t from = tile.first_key(0); from < end;) {
     const std::int64_t to = std::min(end, (from / kBlockKeys + 1) * kBlockKeys);
     key_rows.fill(from, to, keys, keys + kBlockKeys);
-    attend(tile, {from, to, keys, keys + kBlockKeys});
+    (rounds_ ? attend_pairs : attend)(tile, {from, to, keys, keys + kBlockKeys});
     from = to;
   }
-  for (std::int64_t query = 0; query < num_queries; ++query) {
+  const std::int64_t heads = tile.num_queries / rows.count;
+  for (std::int64_t query = 0; query < tile.num_queries; ++query) {
     float* const to =
-        args.out.row<float>(rows.row + query / heads) + (kv_head * heads + query % heads) * head_dim;
-    const float* const from = out + query * head_dim;
-    for (std::int64_t i = 0; i < head_dim; ++i) to[i] = from[i] / sum[query];
+        args.out.row<float>(rows.row + query / heads) + (kv_head * heads + query % heads) * tile.head_dim;
+    const float* const from = tile.out + query * padded_head(tile.head_dim);
+    for (std::int64_t i = 0; i < tile.head_dim; ++i) to[i] = from[i] / tile.sum[query];
   }
 }
 

@@ -148,7 +148,9 @@ void CpuBackend::rms_norm(const ops::RmsNormArgs& args, ops::Stream&) {
   });
 }
 
-void CpuBackend::linear(const ops::LinearArgs& args, ops::Stream&) {
+void CpuBackend::linear(const ops::LinearArgs& args, ops::Stream&) { multiply(args, rounds_); }
+
+void CpuBackend::multiply(const ops::LinearArgs& args, bool rounded) {
   check(args);
   expect_floats(args.x);
   expect_floats(args.out);
@@ -163,7 +165,8 @@ void CpuBackend::linear(const ops::LinearArgs& args, ops::Stream&) {
                          out,
                          args.out.row_stride,
                          {},
-                         nullptr});
+                         nullptr,
+                         rounded && weight.type == ScalarType::kBF16});
     out += weight.rows;
   }
   run_products();

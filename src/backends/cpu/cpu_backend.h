@@ -9,6 +9,7 @@
 
 #include "backends/cpu/aligned_floats.h"
 #include "backends/cpu/expert_cache.h"
+#include "backends/cpu/kernels.h"
 #include "backends/host/host_backend.h"
 
 namespace inkstone::cpu {
@@ -25,8 +26,9 @@ class CpuBackend final : public host::HostBackend {
   // From now on; 0: no limit. Experts in the files are read from there.
   void keep_experts_within(std::int64_t bytes, const std::vector<SourceFile>& files = {});
 
-  // From now on the inputs of feed-forward products with BF16 weights are rounded to BF16. Attention, the
-  // head and the router, which would choose other experts where two are close, stay exact.
+  // From now on the inputs of products with BF16 weights, queries, keys, values and the weights of the
+  // softmax are rounded to BF16, and every sum stays f32. The router, which would choose other experts where
+  // two are close, stays exact.
   void round_activations() { rounds_ = true; }
 
   [[nodiscard]] std::string name() const override { return "cpu"; }
@@ -40,6 +42,7 @@ class CpuBackend final : public host::HostBackend {
   void short_conv(const ops::ShortConvArgs& args, ops::Stream& stream) override;
   void attention(const ops::AttentionArgs& args, ops::Stream& stream) override;
   void moe(const ops::MoeArgs& args, ops::Stream& stream) override;
+  void mixture(const ops::MixtureArgs& args, ops::Stream& stream) override;
 
  private:
   // Memory of one thread; grows to its largest use.
@@ -83,6 +86,7 @@ class CpuBackend final : public host::HostBackend {
   [[nodiscard]] bool rounds_inputs_of(const MatrixBank& weight) const {
     return rounds_ && weight.type == ScalarType::kBF16;
   }
+  void multiply(const ops::LinearArgs& args, bool rounded);
   // products_, which do not depend on each other, spread over the threads together.
   void run_products();
   void run_part(const Product& product, std::int64_t begin, std::int64_t end, Scratch& scratch) const;
@@ -92,6 +96,8 @@ class CpuBackend final : public host::HostBackend {
   void run_in_rounds(const ops::MoeArgs& args);
   void run_experts(const ops::MoeArgs& args, const ExpertGroup& group);
   const float* gather_inputs(const ops::MoeArgs& args, const ExpertGroup& group);
+  AttentionTile begin_tile(const ops::AttentionArgs& args, const RowTile& rows, std::int64_t kv_head,
+                           Scratch& scratch) const;
   void attend_tile(const ops::AttentionArgs& args, const RowTile& tile, std::int64_t kv_head,
                    Scratch& scratch) const;
   void widen_relative(const TensorView& rel_proj);

@@ -100,7 +100,9 @@ inline constexpr std::int64_t kRelativePadding = 16;
 struct AttentionTile {
   std::int64_t num_queries = 0;
   std::int64_t head_dim = 0;
-  const float* q = nullptr;                // [num_queries][head_dim], times scale
+  // [num_queries][head_dim], times scale; for attend_pairs [num_queries][pair_floats(head_dim)] by
+  // `round_to_pairs`.
+  const float* q = nullptr;
   const std::int64_t* position = nullptr;  // [num_queries]
   std::int64_t window = 0;                 // visible keys, self included; 0 = all
   const float* const* rel = nullptr;       // [num_queries] features
@@ -109,7 +111,8 @@ struct AttentionTile {
   const float* relative = nullptr;
   std::int64_t relative_stride = 0;
   std::int64_t extent = 0;
-  float* out = nullptr;      // [num_queries][head_dim]: sum of exp(score - largest) * value; zeros at first
+  // [num_queries][padded_head(head_dim)]: sum of exp(score - largest) * value; zeros at first
+  float* out = nullptr;
   float* largest = nullptr;  // [num_queries]; kNoScore at first
   float* sum = nullptr;      // [num_queries] of exp(score - largest); zeros at first
   float* scratch = nullptr;  // attention_scratch_floats()
@@ -119,9 +122,14 @@ struct AttentionTile {
   }
 };
 inline constexpr float kNoScore = -1e30F;
+// At most so many queries are at work together.
+inline constexpr std::int64_t kTogether = 6;
+// Outputs of a head in whole cache lines.
+constexpr std::int64_t padded_head(std::int64_t head_dim) { return (head_dim + 15) / 16 * 16; }
+// Of either kernel; a multiple of a cache line.
 constexpr std::int64_t attention_scratch_floats(std::int64_t num_queries, std::int64_t head_dim) {
-  // Four queries are at work at a time; a multiple of a cache line.
-  return kBlockKeys * (head_dim + 4) + (2 * num_queries + 15) / 16 * 16;
+  const std::int64_t columns = 2 * pair_floats(head_dim);
+  return kBlockKeys * (columns + 2 * kTogether) + kGroupKeys * columns + padded_head(num_queries);
 }
 
 // Keys and values at positions [begin, end) within one block.
@@ -132,6 +140,8 @@ struct KeyBlock {
   const float* const* values = nullptr;
 };
 void attend(const AttentionTile& tile, const KeyBlock& block);
+// The same with queries, keys, values and the weights of the softmax rounded to BF16.
+void attend_pairs(const AttentionTile& tile, const KeyBlock& block);
 
 // Reads every byte and returns the exclusive or of all its 4-byte words: what the machine's memory gives, for
 // benches. `bytes` is a multiple of 1024.

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/pairs.inl.h"
 #include "backends/cpu/weight_loaders.inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -197,23 +198,6 @@ HWY_INLINE void accumulate(const ScaledPanel& panel, std::int64_t first, const f
     };
     add_half_block(weight, scales, x + k, x_stride, acc);
   }
-}
-
-// acc += the products of two BF16 numbers in each lane.
-template <bool kHardware>
-HWY_INLINE hn::Vec<D> add_pairs(hn::Vec<D> acc, hn::Vec<hn::RebindToUnsigned<D>> w,
-                                hn::Vec<hn::RebindToUnsigned<D>> x) {
-#if HWY_TARGET == HWY_AVX3
-  if constexpr (kHardware) {
-    // Highway does not know the instruction, and its name as a function would need another target.
-    asm("vdpbf16ps %2, %1, %0" : "+v"(acc.raw) : "v"(w.raw), "v"(x.raw));
-    return acc;
-  }
-#endif
-  const D d;
-  const auto high = hn::Set(hn::RebindToUnsigned<D>(), 0xFFFF0000U);
-  acc = hn::MulAdd(hn::BitCast(d, hn::ShiftLeft<16>(w)), hn::BitCast(d, hn::ShiftLeft<16>(x)), acc);
-  return hn::MulAdd(hn::BitCast(d, hn::And(w, high)), hn::BitCast(d, hn::And(x, high)), acc);
 }
 
 template <std::int64_t N, std::int64_t M, bool kHardware>
@@ -530,8 +514,8 @@ void Product(const ProductArgs& args) {
   const WeightRows& weight = args.weight;
   switch (weight.type) {
     case ScalarType::kBF16:
-      if (args.rounded_x && has_pair_product())
-        return run_pairs(args, PairLoader<true>{weight.data, weight.stride_bytes});
+      if (args.rounded_x && offers_pair_product())
+        return run_pairs(args, PairLoader<HWY_TARGET == HWY_AVX3>{weight.data, weight.stride_bytes});
       if (args.rounded_x) return run_pairs(args, PairLoader<false>{weight.data, weight.stride_bytes});
       return run(args, Bf16Loader{weight.data, weight.stride_bytes}, weight.columns);
     case ScalarType::kU8: {
@@ -561,6 +545,17 @@ void Arrange(const float* x, std::int64_t columns, float* out) {
   }
 }
 
+void RoundToPairs(const float* x, std::int64_t columns, float* out) {
+  const std::int64_t padded = 2 * pair_floats(columns);
+  if (offers_pair_product()) {
+    store_pairs<HWY_TARGET == HWY_AVX3>(x, columns, padded, out);
+  } else {
+    store_pairs<false>(x, columns, padded, out);
+  }
+}
+
+bool HasPairProduct() { return offers_pair_product(); }
+
 }  // namespace inkstone::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -569,21 +564,17 @@ namespace inkstone::cpu {
 
 HWY_EXPORT(Product);
 HWY_EXPORT(Arrange);
+HWY_EXPORT(RoundToPairs);
+HWY_EXPORT(HasPairProduct);
 void product(const ProductArgs& args) { HWY_DYNAMIC_DISPATCH(Product)(args); }
 void arrange(const float* x, std::int64_t columns, float* out) {
   HWY_DYNAMIC_DISPATCH(Arrange)(x, columns, out);
 }
 
 void round_to_pairs(const float* x, std::int64_t columns, float* out) {
-  auto* const numbers = reinterpret_cast<BFloat16*>(out);
-  for (std::int64_t k = 0; k < columns; ++k) numbers[k] = to_bfloat16(x[k]);
-  std::fill(numbers + columns, numbers + 2 * pair_floats(columns), BFloat16{0});
+  HWY_DYNAMIC_DISPATCH(RoundToPairs)(x, columns, out);
 }
-
-bool has_pair_product() {
-  static const bool offered = __builtin_cpu_supports("avx512bf16") != 0;
-  return offered && chosen_instruction_set() == hwy::TargetName(HWY_AVX3);
-}
+bool has_pair_product() { return HWY_DYNAMIC_DISPATCH(HasPairProduct)(); }
 
 }  // namespace inkstone::cpu
 #endif
