@@ -8,7 +8,7 @@ namespace inkstone::cpu {
 namespace {
 
 // Queries of a tile: enough to share the packing of the keys, few enough for the second-level cache.
-constexpr std::int64_t kTileQueries = 512;
+constexpr std::int64_t kTileQueries = 1024;
 
 // Rows of keys and values of one sequence and key head, own and older.
 class KeyRows {
@@ -147,7 +147,7 @@ void CpuBackend::attention(const ops::AttentionArgs& args, ops::Stream&) {
   const std::int64_t kv_heads = args.k.shape[1];
   const std::int64_t per_row = args.q.shape[1] / kv_heads;
   // Four tiles a thread even out; small tiles pack the keys more often.
-  const std::int64_t even = args.q.rows() * kv_heads / (4 * pool_.num_threads());
+  const std::int64_t even = args.q.rows() * kv_heads / (2 * pool_.num_threads());
   const std::int64_t count =
       std::clamp<std::int64_t>(even, 1, std::max<std::int64_t>(1, kTileQueries / per_row));
   const auto* row_begin = args.rows.row_begin.as<std::int32_t>();

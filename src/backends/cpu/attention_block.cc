@@ -9,6 +9,7 @@
 
 #include "backends/cpu/attention_softmax.inl.h"
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/transpose.inl.h"
 #include "backends/cpu/weight_loaders.inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -29,7 +30,7 @@ void pack_keys(const AttentionTile& tile, const KeyBlock& block, const Work& wor
     const float* keys[kGroupKeys];
     for (std::int64_t i = 0; i < kGroupKeys; ++i)
       keys[i] = block.keys[HWY_MIN(HWY_MAX(group + i, block.begin), block.end - 1) - block.begin];
-    pack_group(keys, tile.head_dim, work.packed + (group - work.origin) * tile.head_dim);
+    transpose_rows(keys, tile.head_dim, work.packed + (group - work.origin) * tile.head_dim);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "backends/cpu/attention_softmax.inl.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/pairs.inl.h"
+#include "backends/cpu/transpose.inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace inkstone::cpu::HWY_NAMESPACE {
@@ -52,29 +53,30 @@ void pack_key_pairs(const AttentionTile& tile, const KeyBlock& block, const Pair
       const std::int64_t at = HWY_MIN(HWY_MAX(group + i, block.begin), block.end - 1) - block.begin;
       store_pairs<kHardware>(block.keys[at], tile.head_dim, 2 * columns, work.rows + i * columns);
     }
-    pack_group(rows, columns, work.keys + (group - work.origin) * columns);
+    transpose_rows(rows, columns, work.keys + (group - work.origin) * columns);
   }
 }
 
 // Values of positions 2 i and 2 i + 1 in one lane a column; zeros for positions outside of the block.
+template <bool kHardware>
 void pack_value_pairs(const AttentionTile& tile, const KeyBlock& block, const PairWork& work) {
   const D d;
-  const Pairs du;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const std::int64_t width = padded_head(tile.head_dim);
-  const auto high = hn::Set(du, 0xFFFF0000U);
-  const auto rounded_at = [&](std::int64_t position, std::int64_t k) HWY_ATTR {
-    if (position < block.begin || position >= block.end) return hn::Zero(du);
-    const float* const from = block.values[position - block.begin] + k;
+  const auto row_at = [&](std::int64_t position) {
+    return position < block.begin || position >= block.end ? nullptr : block.values[position - block.begin];
+  };
+  const auto load = [&](const float* row, std::int64_t k) HWY_ATTR {
+    if (row == nullptr) return hn::Zero(d);
     const std::int64_t count = tile.head_dim - k;
-    return rounded(count >= lanes ? hn::LoadU(d, from) : load_first(d, from, HWY_MAX(count, 0)));
+    return count >= lanes ? hn::LoadU(d, row + k) : load_first(d, row + k, HWY_MAX(count, 0));
   };
   std::uint32_t* to = work.values;
   for (std::int64_t position = work.origin; position < block.end; position += 2, to += width) {
-    for (std::int64_t k = 0; k < width; k += lanes) {
-      const auto even = hn::ShiftRight<16>(rounded_at(position, k));
-      hn::StoreU(hn::Or(even, hn::And(rounded_at(position + 1, k), high)), du, to + k);
-    }
+    const float* const even = row_at(position);
+    const float* const odd = row_at(position + 1);
+    for (std::int64_t k = 0; k < width; k += lanes)
+      hn::StoreU(rounded_pair<kHardware>(load(even, k), load(odd, k)), Pairs(), to + k);
   }
 }
 
@@ -169,7 +171,7 @@ template <bool kHardware>
 void attend_block(const AttentionTile& tile, const KeyBlock& block) {
   const PairWork work = split_scratch(tile, block);
   pack_key_pairs<kHardware>(tile, block, work);
-  pack_value_pairs(tile, block, work);
+  pack_value_pairs<kHardware>(tile, block, work);
   std::int64_t query = 0;
   for (; query + kQueries <= tile.num_queries; query += kQueries)
     attend_pairs_of<kQueries, kHardware>(tile, block, work, query);

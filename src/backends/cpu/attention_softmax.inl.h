@@ -50,41 +50,6 @@ HWY_INLINE Span visible(const AttentionTile& tile, const KeyBlock& block, std::i
 // Position of the first key of the packed groups, a multiple of kGroupKeys.
 HWY_INLINE std::int64_t origin_of(const KeyBlock& block) { return block.begin / kGroupKeys * kGroupKeys; }
 
-// Four rows, four numbers of each, as columns.
-HWY_INLINE void pack_square(const float* const* rows, std::int64_t d, float* to) {
-#if HWY_TARGET == HWY_SCALAR
-  for (std::int64_t j = 0; j < 4; ++j) {
-    for (std::int64_t i = 0; i < 4; ++i) std::memcpy(to + j * kGroupKeys + i, rows[i] + d + j, sizeof(float));
-  }
-#else
-  const hn::FixedTag<float, 4> four;
-  const hn::FixedTag<double, 2> two;
-  const auto pair = [&](std::int64_t i, bool upper) {
-    const auto a = hn::LoadU(four, rows[i] + d);
-    const auto b = hn::LoadU(four, rows[i + 1] + d);
-    return hn::BitCast(two, upper ? hn::InterleaveUpper(four, a, b) : hn::InterleaveLower(four, a, b));
-  };
-  for (const bool upper : {false, true}) {
-    const auto a = pair(0, upper);
-    const auto b = pair(2, upper);
-    float* const out = to + (upper ? 2 * kGroupKeys : 0);
-    hn::StoreU(hn::BitCast(four, hn::InterleaveLower(two, a, b)), four, out);
-    hn::StoreU(hn::BitCast(four, hn::InterleaveUpper(two, a, b)), four, out + kGroupKeys);
-  }
-#endif
-}
-
-// kGroupKeys rows as columns.
-HWY_INLINE void pack_group(const float* const* rows, std::int64_t columns, float* to) {
-  std::int64_t d = 0;
-  for (; d + 4 <= columns; d += 4) {
-    for (std::int64_t i = 0; i < kGroupKeys; i += 4) pack_square(rows + i, d, to + d * kGroupKeys + i);
-  }
-  for (; d < columns; ++d) {
-    for (std::int64_t i = 0; i < kGroupKeys; ++i) to[d * kGroupKeys + i] = rows[i][d];
-  }
-}
-
 // The relative part of the scores of one query at vectors [begin, end) of positions.
 HWY_INLINE void add_relative(const AttentionTile& tile, std::int64_t query, const Span& vectors,
                              float* scores) {

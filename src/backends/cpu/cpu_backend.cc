@@ -16,8 +16,8 @@ constexpr std::int64_t kWorthSharing = 200'000;
 // Threads that read experts: so many pieces are asked of the disk at a time.
 constexpr int kReaders = 4;
 
-// Rows of weights that one thread takes at a time, at least: the height of a panel.
-constexpr std::int64_t kUnitRows = 32;
+// Rows of weights that one thread takes at a time, at least: one panel or two.
+constexpr std::int64_t kUnitRows = 64;
 
 void expect_floats(const TensorView& view) {
   INK_CHECK(view.type == ScalarType::kF32, "the CPU backend computes on f32 activations");

@@ -55,6 +55,9 @@ struct ProductArgs {
 // folded at the end: the bits of an output depend on its row of x and its row of weights alone, for one row
 // or for a thousand.
 void product(const ProductArgs& args);
+// The same for rounded x and many rows, with the same bits; false, and nothing done, where the instruction
+// set in use has no dot product of pairs.
+bool column_product(const ProductArgs& args);
 
 // Activations for an NVFP4 weight are laid out in the order in which its codes are cheapest to widen;
 // `columns` is a multiple of 16, as in every NVFP4 weight. `out` takes arranged_columns(columns) floats, the

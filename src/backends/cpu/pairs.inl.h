@@ -51,6 +51,27 @@ HWY_INLINE hn::Vec<Pairs> rounded(hn::Vec<D> value) {
   return hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(value)), hn::Or(bits, hn::Set(du, 0x00400000)), up);
 }
 
+// Both numbers of each lane rounded: the even one in its lower half, the odd one in its upper.
+template <bool kHardware>
+HWY_INLINE hn::Vec<Pairs> rounded_pair(hn::Vec<D> even, hn::Vec<D> odd) {
+  const Pairs du;
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (kHardware) {
+    HWY_ALIGN static constexpr std::uint16_t kOrder[32] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
+                                                           21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
+                                                           11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+    const auto order = hn::Load(du, reinterpret_cast<const std::uint32_t*>(kOrder));
+    hn::Vec<Pairs> halves;  // all even ones, then all odd ones
+    asm("vcvtne2ps2bf16 %2, %1, %0" : "=v"(halves.raw) : "v"(odd.raw), "v"(even.raw));
+    hn::Vec<Pairs> out;
+    asm("vpermw %2, %1, %0" : "=v"(out.raw) : "v"(order.raw), "v"(halves.raw));
+    return out;
+  }
+#endif
+  const auto upper = hn::And(rounded(odd), hn::Set(du, 0xFFFF0000U));
+  return hn::Or(hn::ShiftRight<16>(rounded(even)), upper);
+}
+
 // Stores a vector of BF16 numbers, one behind the other.
 template <bool kHardware>
 HWY_INLINE void store_rounded(hn::Vec<D> value, std::uint16_t* to) {

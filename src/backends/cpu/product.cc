@@ -45,6 +45,8 @@ struct TileSize<ScaledPanel> : ScaledSize {};
 constexpr std::int64_t kAheadBytes = 8192;
 // Up to this many rows of x weights are widened in registers, beyond it once per panel into memory.
 constexpr std::int64_t kDirectRows = 16;
+// Up to so many columns folding the lanes costs enough to avoid it.
+constexpr std::int64_t kFewColumns = 1024;
 // Panel: rows of weights by columns, 128 KB of floats: half of a small second-level cache.
 constexpr std::int64_t kPanelRows = 32;
 constexpr std::int64_t kPanelColumns = 1024;
@@ -493,6 +495,7 @@ void panels(const ProductArgs& args, const Loader& weights, std::int64_t columns
 // of x in blocks that stay in the second-level cache.
 template <class Loader>
 void run_pairs(const ProductArgs& args, const Loader& weights) {
+  if (args.num_rows > kDirectRows && args.weight.columns <= kFewColumns && column_product(args)) return;
   constexpr std::int64_t kBlock = 60;
   ProductArgs block = args;
   for (std::int64_t m = 0; m < args.num_rows; m += kBlock) {

@@ -60,8 +60,10 @@ std::vector<float> random_floats(std::int64_t count) {
   return made;
 }
 
-std::vector<float> multiply(const MatrixBank& weight, std::vector<float> x, std::int64_t rows) {
+std::vector<float> multiply(const MatrixBank& weight, std::vector<float> x, std::int64_t rows,
+                            bool rounds = false) {
   CpuBackend backend(1);
+  if (rounds) backend.round_activations();
   const auto stream = backend.make_stream();
   std::vector<float> out(static_cast<std::size_t>(rows * weight.rows));
   backend.linear({.x = {x.data(), ScalarType::kF32, {rows, weight.columns}},
@@ -88,8 +90,9 @@ TEST(Nvfp4Product, AScaleThatIsNoNumberGivesNoNumberInItsRowOnly) {
   });
 }
 
-std::vector<float> gated(const GatedMatrix& weight, std::int64_t rows) {
+std::vector<float> gated(const GatedMatrix& weight, std::int64_t rows, bool rounds = false) {
   CpuBackend backend(1);
+  if (rounds) backend.round_activations();
   const auto stream = backend.make_stream();
   std::vector<float> x = random_floats(rows * weight.gate.columns);
   std::vector<float> out(static_cast<std::size_t>(rows * weight.gate.rows));
@@ -115,9 +118,33 @@ TEST(GatedProduct, AlternatingRowsAndHalvesGiveTheSameBits) {
   const MatrixBank h = MatrixBank::of({halves.data(), ScalarType::kBF16, {kRows, kColumns}});
   for_instruction_sets([&] {
     for (const std::int64_t rows : {1, 2, 5, 20}) {
-      EXPECT_EQ(gated({a.every(2, 0), a.every(2, 1)}, rows),
-                gated({h.slice_rows(0, kRows / 2), h.slice_rows(kRows / 2, kRows / 2)}, rows))
-          << rows;
+      for (const bool rounds : {false, true}) {
+        EXPECT_EQ(gated({a.every(2, 0), a.every(2, 1)}, rows, rounds),
+                  gated({h.slice_rows(0, kRows / 2), h.slice_rows(kRows / 2, kRows / 2)}, rows, rounds))
+            << rows << (rounds ? " rounded" : "");
+      }
+    }
+  });
+}
+
+// Rounded rows: kernels for one, few and many rows, and for few and many columns.
+TEST(RoundedProduct, ARowHasTheSameBitsAloneAndAmongMany) {
+  for_instruction_sets([] {
+    for (const std::int64_t columns : {6, 30, 128, 200, 1024, 1030}) {
+      for (const std::int64_t outputs : {5, 32, 70, 130}) {
+        const std::vector<float> values = random_floats(outputs * columns);
+        std::vector<BFloat16> weights(values.size());
+        for (std::size_t i = 0; i < values.size(); ++i) weights[i] = to_bfloat16(values[i]);
+        const MatrixBank weight = MatrixBank::of({weights.data(), ScalarType::kBF16, {outputs, columns}});
+        constexpr std::int64_t kRows = 45;
+        const std::vector<float> x = random_floats(kRows * columns);
+        const std::vector<float> all = multiply(weight, x, kRows, true);
+        for (std::int64_t row = 0; row < kRows; ++row) {
+          const std::vector<float> one(x.begin() + row * columns, x.begin() + (row + 1) * columns);
+          const std::vector<float> expected(all.begin() + row * outputs, all.begin() + (row + 1) * outputs);
+          ASSERT_EQ(multiply(weight, one, 1, true), expected) << columns << " columns, row " << row;
+        }
+      }
     }
   });
 }

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of rounded rows with few columns and many rows, compiled once per instruction set: see kernels.h.
+// Where a sum has four or eight steps only, folding its lanes costs more than the steps; here a lane is an
+// output, and what the lanes of product.cc are comes one after the other, added up in the order in which
+// they are folded there. The bits are the same.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/product_columns.cc"
+#include <hwy/foreach_target.h>
+
+#include <hwy/highway.h>
+
+#include "backends/cpu/kernels.h"
+#include "backends/cpu/pairs.inl.h"
+#include "backends/cpu/transpose.inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace inkstone::cpu::HWY_NAMESPACE {
+
+#if HWY_TARGET == HWY_AVX3
+
+constexpr std::int64_t kLanes = 16;
+constexpr std::int64_t kTileRows = 6;     // of x
+constexpr std::int64_t kTileVectors = 4;  // of outputs
+
+// Weights of V vectors of outputs: pair `lane + kLanes * step` of output i of vector v is at
+// data[((lane * steps + step) * V + v) * kLanes + i].
+struct ColumnPanel {
+  float* data;
+  std::int64_t steps;
+  std::int64_t first;  // row of the weight
+  std::int64_t count;  // rows that exist, at most V * kLanes
+};
+
+// Row of the weight behind output i of vector v, counted from the panel's first: with alternating matrices
+// the first half of the vectors is the even rows, so that outputs lie one beside the other.
+template <std::int64_t V>
+HWY_INLINE std::int64_t row_of(const ProductArgs& args, std::int64_t v, std::int64_t i) {
+  if (args.odd_out == nullptr) return v * kLanes + i;
+  return 2 * (v % (V / 2) * kLanes + i) + v / (V / 2);
+}
+
+template <std::int64_t V>
+void fill_columns(const ProductArgs& args, const ColumnPanel& panel, float* rows_memory) {
+  const std::int64_t columns = args.weight.columns;
+  const std::int64_t row_floats = panel.steps * kLanes;
+  for (std::int64_t v = 0; v < V; ++v) {
+    const float* rows[kLanes];
+    for (std::int64_t i = 0; i < kLanes; ++i) {
+      float* const copy = rows_memory + i * row_floats;
+      rows[i] = copy;
+      const std::int64_t row = row_of<V>(args, v, i);
+      const auto bytes = static_cast<std::size_t>(row < panel.count ? 2 * columns : 0);
+      if (bytes > 0)
+        std::memcpy(copy, args.weight.data + (panel.first + row) * args.weight.stride_bytes, bytes);
+      std::memset(reinterpret_cast<std::byte*>(copy) + bytes, 0,
+                  static_cast<std::size_t>(row_floats) * sizeof(float) - bytes);
+    }
+    for (std::int64_t step = 0; step < panel.steps; ++step) {
+      transpose_group(rows, step * kLanes, panel.data + (step * V + v) * kLanes, panel.steps * V * kLanes);
+    }
+  }
+}
+
+// The sums of one lane of product.cc for V vectors of outputs and M rows of x.
+template <std::int64_t V, std::int64_t M>
+HWY_INLINE void sum_lane(const ColumnPanel& panel, std::int64_t lane, const float* x, std::int64_t x_stride,
+                         hn::Vec<D> (&acc)[M][V]) {
+  const Pairs du;
+  const auto* weights = reinterpret_cast<const std::uint32_t*>(panel.data) + lane * panel.steps * V * kLanes;
+  const auto* pairs = reinterpret_cast<const std::uint32_t*>(x) + lane;
+  for (auto& row : acc) {
+    for (auto& sum : row) sum = hn::Zero(D());
+  }
+  for (std::int64_t step = 0; step < panel.steps; ++step, weights += V * kLanes, pairs += kLanes) {
+    hn::Vec<Pairs> w[V];
+#pragma GCC unroll 8
+    for (std::int64_t v = 0; v < V; ++v) w[v] = hn::LoadU(du, weights + v * kLanes);
+#pragma GCC unroll 8
+    for (std::int64_t m = 0; m < M; ++m) {
+      const auto value = hn::Set(du, pairs[m * x_stride]);
+#pragma GCC unroll 8
+      for (std::int64_t v = 0; v < V; ++v) acc[m][v] = add_pairs<true>(acc[m][v], w[v], value);
+    }
+  }
+}
+
+// kept += acc, or its first value; acc is the sum afterwards.
+template <std::int64_t V, std::int64_t M>
+HWY_INLINE void add_to(float* kept, bool first, hn::Vec<D> (&acc)[M][V]) {
+  const D d;
+#pragma GCC unroll 8
+  for (std::int64_t m = 0; m < M; ++m) {
+#pragma GCC unroll 8
+    for (std::int64_t v = 0; v < V; ++v) {
+      float* const at = kept + (m * V + v) * kLanes;
+      if (!first) acc[m][v] = hn::Add(hn::Load(d, at), acc[m][v]);
+      hn::Store(acc[m][v], d, at);
+    }
+  }
+}
+
+template <std::int64_t V, std::int64_t M>
+HWY_INLINE void put_rows(const ProductArgs& args, const ColumnPanel& panel, std::int64_t m,
+                         const hn::Vec<D> (&sums)[M][V]) {
+  const D d;
+  const auto factor = hn::Set(d, args.weight.scale2);
+  const bool alternate = args.odd_out != nullptr;
+  for (std::int64_t v = 0; v < V; ++v) {
+    const std::int64_t first = row_of<V>(args, v, 0);
+    const std::int64_t left = panel.count - first;
+    const std::int64_t count = HWY_MIN(kLanes, alternate ? (left + 1) / 2 : left);
+    float* const out = alternate && v >= V / 2 ? args.odd_out : args.out;
+    const std::int64_t column = alternate ? (panel.first + first) / 2 : panel.first + first;
+    for (std::int64_t i = 0; i < M && count > 0; ++i) {
+      float* const to = out + (m + i) * args.out_stride + column;
+      const auto value = hn::Mul(sums[i][v], factor);
+      if (count == kLanes) {
+        hn::StoreU(value, d, to);
+      } else {
+        store_first(d, value, to, count);
+      }
+    }
+  }
+}
+
+// Lanes in the order of the additions that fold them: lanes 0 and 2, 1 and 3 of each quarter, then both;
+// quarters 0 and 2, 1 and 3, then both.
+template <std::int64_t V, std::int64_t M>
+HWY_NOINLINE void column_tile(const ProductArgs& args, const ColumnPanel& panel, std::int64_t m) {
+  constexpr std::int64_t kOrder[4] = {0, 2, 1, 3};
+  HWY_ALIGN float pairs[2][M * V * kLanes];
+  HWY_ALIGN float quarters[2][M * V * kLanes];
+  const float* const x = args.x + m * args.x_stride;
+  hn::Vec<D> acc[M][V];
+  for (std::int64_t quarter = 0; quarter < 4; ++quarter) {
+    for (std::int64_t i = 0; i < 4; ++i) {
+      sum_lane<V, M>(panel, 4 * kOrder[quarter] + kOrder[i], x, args.x_stride, acc);
+      add_to<V, M>(pairs[i / 2], i % 2 == 0, acc);
+    }
+    add_to<V, M>(pairs[0], false, acc);
+    add_to<V, M>(quarters[quarter / 2], quarter % 2 == 0, acc);
+  }
+  add_to<V, M>(quarters[0], false, acc);
+  put_rows<V, M>(args, panel, m, acc);
+}
+
+template <std::int64_t V>
+void column_panel(const ProductArgs& args, const ColumnPanel& panel, float* rows_memory) {
+  fill_columns<V>(args, panel, rows_memory);
+  std::int64_t m = 0;
+  for (; m + kTileRows <= args.num_rows; m += kTileRows) column_tile<V, kTileRows>(args, panel, m);
+  for (; m < args.num_rows; ++m) column_tile<V, 1>(args, panel, m);
+}
+
+bool ColumnProduct(const ProductArgs& args) {
+  if (!offers_pair_product()) return false;
+  const std::int64_t row_floats = pair_floats(args.weight.columns);
+  const auto needed = static_cast<std::size_t>((kTileVectors + 1) * kLanes * row_floats);
+  if (args.scratch->size() < needed) args.scratch->resize(needed);
+  float* const rows_memory = args.scratch->data();
+  ColumnPanel panel = {rows_memory + kLanes * row_floats, row_floats / kLanes, args.begin, 0};
+  for (; panel.first < args.end; panel.first += panel.count) {
+    const std::int64_t left = args.end - panel.first;
+    if (left >= kTileVectors * kLanes) {
+      panel.count = kTileVectors * kLanes;
+      column_panel<kTileVectors>(args, panel, rows_memory);
+    } else {
+      panel.count = HWY_MIN(left, 2 * kLanes);
+      column_panel<2>(args, panel, rows_memory);
+    }
+  }
+  return true;
+}
+
+#else
+
+bool ColumnProduct(const ProductArgs&) { return false; }
+
+#endif
+
+}  // namespace inkstone::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace inkstone::cpu {
+
+HWY_EXPORT(ColumnProduct);
+bool column_product(const ProductArgs& args) { return HWY_DYNAMIC_DISPATCH(ColumnProduct)(args); }
+
+}  // namespace inkstone::cpu
+#endif
