@@ -73,7 +73,7 @@ void add_common(CLI::App& command, CommonOptions& options) {
   command
       .add_option(
           "--cpu-activations", options.cpu_activations,
-          "CPU backend: inputs of feed-forward products with BF16 weights, f32 or bf16 (default: f32)")
+          "CPU backend: what is multiplied with BF16 weights and in attention, f32 or bf16 (default: f32)")
       ->check(CLI::IsMember({"f32", "bf16"}));
   add_integer(command, "--memory-limit", options.memory_limit, {1},
               "Bytes; experts beyond it are read from the disk when needed (default: none)");

@@ -123,7 +123,11 @@ void moe_mlp(const StepContext& step, const MoeWeights& weights, const TensorVie
   const TensorView hidden =
       step.workspace.take(step.backend.activation_type(), {num_rows, slots, step.config.expert_width});
   step.backend.mixture(
-      {.gate = {.x = x, .weights = {&weights.gate, 1}, .out = logits, .step_rows = step.step_rows},
+      {.gate = {.x = x,
+                .weights = {&weights.gate, 1},
+                .out = logits,
+                .step_rows = step.step_rows,
+                .keep_input = true},
        .route = {logits, weights.bias, weights.global_scale, static_cast<float>(step.config.route_scale),
                  experts, expert_weights, step.rows.row_sequence},
        .moe = {.x = x,

@@ -24,6 +24,9 @@ struct LinearArgs {
   float alpha = 1;
   TensorView out_scale{};  // empty, or one number, bf16 or f32, in backend memory
   std::int64_t step_rows = 0;
+  // Not to be rounded by a backend that otherwise rounds f32 inputs: the router's logits, which choose
+  // between experts that may be close.
+  bool keep_input = false;
 };
 
 // out = silu(gate x) * (up x), the two products rounded to the type of x before (`model.md` 3.3).

@@ -18,9 +18,14 @@ namespace {
 
 constexpr float kRepresentative = 448;  // the largest E4M3 number
 
-// "cpu_AVX2": the CPU backend with one of its instruction sets.
+// "cpu_AVX2": the CPU backend with one of its instruction sets; "cpu_bf16_AVX2": with rounded activations.
 constexpr std::string_view kCpuPrefix = "cpu_";
+constexpr std::string_view kRoundingPrefix = "cpu_bf16_";
 bool is_cpu(const std::string& name) { return name.starts_with(kCpuPrefix); }
+bool is_rounding(const std::string& name) { return name.starts_with(kRoundingPrefix); }
+std::string instruction_set_of(const std::string& name) {
+  return name.substr(is_rounding(name) ? kRoundingPrefix.size() : kCpuPrefix.size());
+}
 
 std::shared_ptr<ops::Backend> make([[maybe_unused]] const std::string& name) {
 #if INKSTONE_HAS_CUDA
@@ -30,7 +35,11 @@ std::shared_ptr<ops::Backend> make([[maybe_unused]] const std::string& name) {
     return std::shared_ptr<ops::Backend>(std::move(*made));
   }
 #endif
-  if (is_cpu(name)) return std::make_shared<cpu::CpuBackend>(0);
+  if (is_cpu(name)) {
+    auto made = std::make_shared<cpu::CpuBackend>(0);
+    if (is_rounding(name)) made->round_activations();
+    return made;
+  }
   return std::make_shared<reference::ReferenceBackend>(0);
 }
 
@@ -76,7 +85,10 @@ void HostTensor::set(std::int64_t index, float value) {
 
 HostTensor Random::tensor(ScalarType type, Shape shape, float deviation) {
   HostTensor made(type, shape);
-  for (std::int64_t i = 0; i < made.size(); ++i) made.set(i, normal(deviation));
+  for (std::int64_t i = 0; i < made.size(); ++i) {
+    const float value = normal(deviation);
+    made.set(i, draws_bf16 ? to_float(to_bfloat16(value)) : value);
+  }
   return made;
 }
 
@@ -168,7 +180,10 @@ void Side::forget() {
 
 std::vector<std::string> present_backends() {
   std::vector<std::string> names = {"reference"};
-  for (const std::string& set : cpu::instruction_sets()) names.push_back(std::string(kCpuPrefix) + set);
+  for (const std::string& set : cpu::instruction_sets()) {
+    names.push_back(std::string(kCpuPrefix) + set);
+    names.push_back(std::string(kRoundingPrefix) + set);
+  }
 #if INKSTONE_HAS_CUDA
   if (!cuda::list_devices().empty()) names.emplace_back("cuda");
 #endif
@@ -176,7 +191,7 @@ std::vector<std::string> present_backends() {
 }
 
 Side& side(const std::string& name) {
-  if (is_cpu(name)) INK_CHECK(cpu::choose_instruction_set(name.substr(kCpuPrefix.size())), name);
+  if (is_cpu(name)) INK_CHECK(cpu::choose_instruction_set(instruction_set_of(name)), name);
   static auto& sides = *new std::map<std::string, Side>();  // lives until exit, as the device does
   auto found = sides.find(name);
   if (found == sides.end()) found = sides.emplace(name, Side(name, make(name))).first;
@@ -198,6 +213,8 @@ bool forget_maximum([[maybe_unused]] Side& side, [[maybe_unused]] bool on) {
 ScalarType activation_of(const std::string& name) {
   return is_cpu(name) ? ScalarType::kF32 : ScalarType::kBF16;
 }
+
+bool rounds_inputs(const std::string& name) { return is_rounding(name); }
 
 ::testing::AssertionResult near(const HostTensor& a, const HostTensor& b, float relative, float absolute) {
   if (!(a.shape == b.shape)) return ::testing::AssertionFailure() << "shapes differ";

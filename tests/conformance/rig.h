@@ -41,6 +41,9 @@ struct HostBank {
 
 class Random {
  public:
+  // Draw numbers that BF16 holds, whatever type they are stored in.
+  static inline bool draws_bf16 = false;
+
   explicit Random(std::uint64_t seed) : engine_(seed) {}
   float normal(float deviation) { return std::normal_distribution<float>(0, deviation)(engine_); }
   std::int64_t below(std::int64_t limit) {
@@ -89,6 +92,9 @@ Side& side(const std::string& name);
 bool forget_maximum(Side& side, bool on);
 // The number type in which a backend's activations are compared with the reference.
 ScalarType activation_of(const std::string& name);
+// Whether the backend takes f32 activations and rounds them to BF16 itself. It is given numbers that this
+// leaves alone, so that what is compared is all the rest.
+bool rounds_inputs(const std::string& name);
 
 // |a - b| <= relative * |b| + absolute at every element, b being the reference; the message names the first
 // that differs. NaN never passes.
@@ -113,6 +119,7 @@ class Conformance : public ::testing::TestWithParam<std::string> {
   [[nodiscard]] float rounding() const {
     return activation() == ScalarType::kBF16 ? kBf16Rounding : kF32Rounding;
   }
+  void SetUp() override { Random::draws_bf16 = rounds_inputs(GetParam()); }
   void TearDown() override {
     subject().forget();
     reference().forget();

@@ -139,7 +139,7 @@ HWY_INLINE void attend_queries(const AttentionTile& tile, const KeyBlock& block,
   score_queries<N>(tile, work, query, span);
   for (std::int64_t n = 0; n < N; ++n) {
     float* const scores = work.scores + n * kBlockKeys;
-    weigh(tile, block, query + n, span, scores, work.keep + query + n,
+    weigh(tile, block, {query + n, scores, work.keep + query + n}, span,
           [&](std::int64_t i, hn::Vec<D> weights) HWY_ATTR { hn::StoreU(weights, D(), scores + i); });
   }
   value_queries<N>(tile, block, work, query, span);

@@ -158,7 +158,7 @@ HWY_INLINE void attend_pairs_of(const AttentionTile& tile, const KeyBlock& block
     score_pairs<N, kHardware>(tile, work, query, at);
   for (std::int64_t n = 0; n < N; ++n) {
     std::uint16_t* const weights = work.weights + n * kBlockKeys;
-    weigh(tile, block, query + n, span, work.scores + n * kBlockKeys, work.keep + query + n,
+    weigh(tile, block, {query + n, work.scores + n * kBlockKeys, work.keep + query + n}, span,
           [&](std::int64_t i, hn::Vec<D> some) HWY_ATTR { store_rounded<kHardware>(some, weights + i); });
   }
   const std::int64_t width = padded_head(tile.head_dim);

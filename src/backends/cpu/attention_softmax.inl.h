@@ -101,26 +101,32 @@ HWY_INLINE hn::Vec<D> exponential(hn::Vec<D> x) {
   return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.0F)), scaled);
 }
 
+struct QueryScores {
+  std::int64_t query;
+  float* scores;  // [kBlockKeys] from origin on
+  float* keep;    // takes the factor of what was summed up before
+};
+
 // Weights e^(score - largest so far) of one query for the positions of `span`, which other queries may see,
-// to store(i, vector) with i counted from origin; zeros where this one sees nothing. The factor of what was
-// summed up before goes to `keep`.
+// to store(i, vector) with i counted from origin; zeros where this one sees nothing.
 template <class Store>
-HWY_INLINE void weigh(const AttentionTile& tile, const KeyBlock& block, std::int64_t query, const Span& span,
-                      float* scores, float* keep, const Store& store) {
+HWY_INLINE void weigh(const AttentionTile& tile, const KeyBlock& block, const QueryScores& row,
+                      const Span& span, const Store& store) {
   const D d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const Span shown = visible(tile, block, query);
+  const Span shown = visible(tile, block, row.query);
   const Span vectors = span.groups();
   const std::int64_t first = vectors.begin - origin_of(block);
   const std::int64_t last = vectors.end - origin_of(block);
-  *keep = 1;
+  *row.keep = 1;
   if (shown.empty()) {
     for (std::int64_t i = first; i < last; i += lanes) store(i, hn::Zero(d));
     return;
   }
-  add_relative(tile, query, vectors, scores + first);
+  float* const scores = row.scores;
+  add_relative(tile, row.query, vectors, scores + first);
   hide(shown, vectors, scores + first);
-  const float before = tile.largest[query];
+  const float before = tile.largest[row.query];
   const float largest = HWY_MAX(before, largest_of(scores + first, last - first));
   const auto shift = hn::Set(d, largest);
   auto total = hn::Zero(d);
@@ -129,9 +135,9 @@ HWY_INLINE void weigh(const AttentionTile& tile, const KeyBlock& block, std::int
     store(i, value);
     total = hn::Add(total, value);
   }
-  if (largest > before) *keep = std::exp(before - largest);
-  tile.sum[query] = tile.sum[query] * *keep + hn::GetLane(hn::SumOfLanes(d, total));
-  tile.largest[query] = largest;
+  if (largest > before) *row.keep = std::exp(before - largest);
+  tile.sum[row.query] = tile.sum[row.query] * *row.keep + hn::GetLane(hn::SumOfLanes(d, total));
+  tile.largest[row.query] = largest;
 }
 
 }  // namespace inkstone::cpu::HWY_NAMESPACE

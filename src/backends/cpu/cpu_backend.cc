@@ -148,9 +148,7 @@ void CpuBackend::rms_norm(const ops::RmsNormArgs& args, ops::Stream&) {
   });
 }
 
-void CpuBackend::linear(const ops::LinearArgs& args, ops::Stream&) { multiply(args, rounds_); }
-
-void CpuBackend::multiply(const ops::LinearArgs& args, bool rounded) {
+void CpuBackend::linear(const ops::LinearArgs& args, ops::Stream&) {
   check(args);
   expect_floats(args.x);
   expect_floats(args.out);
@@ -166,7 +164,7 @@ void CpuBackend::multiply(const ops::LinearArgs& args, bool rounded) {
                          args.out.row_stride,
                          {},
                          nullptr,
-                         rounded && weight.type == ScalarType::kBF16});
+                         !args.keep_input && rounds_inputs_of(weight)});
     out += weight.rows;
   }
   run_products();

@@ -42,7 +42,6 @@ class CpuBackend final : public host::HostBackend {
   void short_conv(const ops::ShortConvArgs& args, ops::Stream& stream) override;
   void attention(const ops::AttentionArgs& args, ops::Stream& stream) override;
   void moe(const ops::MoeArgs& args, ops::Stream& stream) override;
-  void mixture(const ops::MixtureArgs& args, ops::Stream& stream) override;
 
  private:
   // Memory of one thread; grows to its largest use.
@@ -86,7 +85,6 @@ class CpuBackend final : public host::HostBackend {
   [[nodiscard]] bool rounds_inputs_of(const MatrixBank& weight) const {
     return rounds_ && weight.type == ScalarType::kBF16;
   }
-  void multiply(const ops::LinearArgs& args, bool rounded);
   // products_, which do not depend on each other, spread over the threads together.
   void run_products();
   void run_part(const Product& product, std::int64_t begin, std::int64_t end, Scratch& scratch) const;

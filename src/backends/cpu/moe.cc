@@ -179,13 +179,6 @@ void CpuBackend::run_in_rounds(const ops::MoeArgs& args) {
   cached_.reset();
 }
 
-// As the composition that it is, but the router's input is never rounded.
-void CpuBackend::mixture(const ops::MixtureArgs& args, ops::Stream& stream) {
-  multiply(args.gate, false);
-  route(args.route, stream);
-  moe(args.moe, stream);
-}
-
 void CpuBackend::moe(const ops::MoeArgs& args, ops::Stream&) {
   check(args);
   INK_CHECK(args.x.type == ScalarType::kF32, "the CPU backend computes on f32 activations");

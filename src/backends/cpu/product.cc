@@ -495,7 +495,6 @@ void panels(const ProductArgs& args, const Loader& weights, std::int64_t columns
 // of x in blocks that stay in the second-level cache.
 template <class Loader>
 void run_pairs(const ProductArgs& args, const Loader& weights) {
-  if (args.num_rows > kDirectRows && args.weight.columns <= kFewColumns && column_product(args)) return;
   constexpr std::int64_t kBlock = 60;
   ProductArgs block = args;
   for (std::int64_t m = 0; m < args.num_rows; m += kBlock) {
@@ -517,6 +516,7 @@ void Product(const ProductArgs& args) {
   const WeightRows& weight = args.weight;
   switch (weight.type) {
     case ScalarType::kBF16:
+      if (args.num_rows > kDirectRows && weight.columns <= kFewColumns && column_product(args)) return;
       if (args.rounded_x && offers_pair_product())
         return run_pairs(args, PairLoader<HWY_TARGET == HWY_AVX3>{weight.data, weight.stride_bytes});
       if (args.rounded_x) return run_pairs(args, PairLoader<false>{weight.data, weight.stride_bytes});

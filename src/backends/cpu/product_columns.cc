@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of rounded rows with few columns and many rows, compiled once per instruction set: see kernels.h.
+// Products with few columns and many rows of x, compiled once per instruction set: see kernels.h.
 // Where a sum has four or eight steps only, folding its lanes costs more than the steps; here a lane is an
 // output, and what the lanes of product.cc are comes one after the other, added up in the order in which
 // they are folded there. The bits are the same.
@@ -8,6 +8,9 @@
 #include <hwy/foreach_target.h>
 
 #include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstring>
 
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/pairs.inl.h"
@@ -22,7 +25,7 @@ constexpr std::int64_t kLanes = 16;
 constexpr std::int64_t kTileRows = 6;     // of x
 constexpr std::int64_t kTileVectors = 4;  // of outputs
 
-// Weights of V vectors of outputs: pair `lane + kLanes * step` of output i of vector v is at
+// Weights of V vectors of outputs: number (or pair) `lane + kLanes * step` of output i of vector v is at
 // data[((lane * steps + step) * V + v) * kLanes + i].
 struct ColumnPanel {
   float* data;
@@ -39,9 +42,34 @@ HWY_INLINE std::int64_t row_of(const ProductArgs& args, std::int64_t v, std::int
   return 2 * (v % (V / 2) * kLanes + i) + v / (V / 2);
 }
 
-template <std::int64_t V>
+// BF16 numbers in pairs, and inputs rounded alike.
+struct PairColumns {
+  static std::int64_t row_floats(std::int64_t columns) { return pair_floats(columns); }
+  static HWY_INLINE void copy(const std::byte* row, std::int64_t columns, float* to) {
+    std::memcpy(to, row, static_cast<std::size_t>(2 * columns));
+    std::memset(reinterpret_cast<std::byte*>(to) + 2 * columns, 0,
+                static_cast<std::size_t>(4 * pair_floats(columns) - 2 * columns));
+  }
+  static HWY_INLINE hn::Vec<D> add(hn::Vec<D> acc, hn::Vec<D> w, hn::Vec<D> x) {
+    return add_pairs<true>(acc, hn::BitCast(Pairs(), w), hn::BitCast(Pairs(), x));
+  }
+};
+
+// BF16 numbers widened; columns are whole vectors, as inputs have nothing behind their last.
+struct FloatColumns {
+  static std::int64_t row_floats(std::int64_t columns) { return columns; }
+  static HWY_INLINE void copy(const std::byte* row, std::int64_t columns, float* to) {
+    const D d;
+    const Bf16Loader::Row numbers{reinterpret_cast<const std::uint16_t*>(row)};
+    for (std::int64_t k = 0; k < columns; k += kLanes) hn::StoreU(numbers.load(d, k), d, to + k);
+  }
+  static HWY_INLINE hn::Vec<D> add(hn::Vec<D> acc, hn::Vec<D> w, hn::Vec<D> x) {
+    return hn::MulAdd(w, x, acc);
+  }
+};
+
+template <class Kind, std::int64_t V>
 void fill_columns(const ProductArgs& args, const ColumnPanel& panel, float* rows_memory) {
-  const std::int64_t columns = args.weight.columns;
   const std::int64_t row_floats = panel.steps * kLanes;
   for (std::int64_t v = 0; v < V; ++v) {
     const float* rows[kLanes];
@@ -49,11 +77,12 @@ void fill_columns(const ProductArgs& args, const ColumnPanel& panel, float* rows
       float* const copy = rows_memory + i * row_floats;
       rows[i] = copy;
       const std::int64_t row = row_of<V>(args, v, i);
-      const auto bytes = static_cast<std::size_t>(row < panel.count ? 2 * columns : 0);
-      if (bytes > 0)
-        std::memcpy(copy, args.weight.data + (panel.first + row) * args.weight.stride_bytes, bytes);
-      std::memset(reinterpret_cast<std::byte*>(copy) + bytes, 0,
-                  static_cast<std::size_t>(row_floats) * sizeof(float) - bytes);
+      if (row < panel.count) {
+        Kind::copy(args.weight.data + (panel.first + row) * args.weight.stride_bytes, args.weight.columns,
+                   copy);
+      } else {
+        std::fill_n(copy, row_floats, 0.0F);
+      }
     }
     for (std::int64_t step = 0; step < panel.steps; ++step) {
       transpose_group(rows, step * kLanes, panel.data + (step * V + v) * kLanes, panel.steps * V * kLanes);
@@ -62,24 +91,24 @@ void fill_columns(const ProductArgs& args, const ColumnPanel& panel, float* rows
 }
 
 // The sums of one lane of product.cc for V vectors of outputs and M rows of x.
-template <std::int64_t V, std::int64_t M>
+template <class Kind, std::int64_t V, std::int64_t M>
 HWY_INLINE void sum_lane(const ColumnPanel& panel, std::int64_t lane, const float* x, std::int64_t x_stride,
                          hn::Vec<D> (&acc)[M][V]) {
-  const Pairs du;
-  const auto* weights = reinterpret_cast<const std::uint32_t*>(panel.data) + lane * panel.steps * V * kLanes;
-  const auto* pairs = reinterpret_cast<const std::uint32_t*>(x) + lane;
+  const D d;
+  const float* weights = panel.data + lane * panel.steps * V * kLanes;
+  const float* values = x + lane;
   for (auto& row : acc) {
-    for (auto& sum : row) sum = hn::Zero(D());
+    for (auto& sum : row) sum = hn::Zero(d);
   }
-  for (std::int64_t step = 0; step < panel.steps; ++step, weights += V * kLanes, pairs += kLanes) {
-    hn::Vec<Pairs> w[V];
+  for (std::int64_t step = 0; step < panel.steps; ++step, weights += V * kLanes, values += kLanes) {
+    hn::Vec<D> w[V];
 #pragma GCC unroll 8
-    for (std::int64_t v = 0; v < V; ++v) w[v] = hn::LoadU(du, weights + v * kLanes);
+    for (std::int64_t v = 0; v < V; ++v) w[v] = hn::LoadU(d, weights + v * kLanes);
 #pragma GCC unroll 8
     for (std::int64_t m = 0; m < M; ++m) {
-      const auto value = hn::Set(du, pairs[m * x_stride]);
+      const auto value = hn::Set(d, values[m * x_stride]);
 #pragma GCC unroll 8
-      for (std::int64_t v = 0; v < V; ++v) acc[m][v] = add_pairs<true>(acc[m][v], w[v], value);
+      for (std::int64_t v = 0; v < V; ++v) acc[m][v] = Kind::add(acc[m][v], w[v], value);
     }
   }
 }
@@ -125,7 +154,7 @@ HWY_INLINE void put_rows(const ProductArgs& args, const ColumnPanel& panel, std:
 
 // Lanes in the order of the additions that fold them: lanes 0 and 2, 1 and 3 of each quarter, then both;
 // quarters 0 and 2, 1 and 3, then both.
-template <std::int64_t V, std::int64_t M>
+template <class Kind, std::int64_t V, std::int64_t M>
 HWY_NOINLINE void column_tile(const ProductArgs& args, const ColumnPanel& panel, std::int64_t m) {
   constexpr std::int64_t kOrder[4] = {0, 2, 1, 3};
   HWY_ALIGN float pairs[2][M * V * kLanes];
@@ -134,7 +163,7 @@ HWY_NOINLINE void column_tile(const ProductArgs& args, const ColumnPanel& panel,
   hn::Vec<D> acc[M][V];
   for (std::int64_t quarter = 0; quarter < 4; ++quarter) {
     for (std::int64_t i = 0; i < 4; ++i) {
-      sum_lane<V, M>(panel, 4 * kOrder[quarter] + kOrder[i], x, args.x_stride, acc);
+      sum_lane<Kind, V, M>(panel, 4 * kOrder[quarter] + kOrder[i], x, args.x_stride, acc);
       add_to<V, M>(pairs[i / 2], i % 2 == 0, acc);
     }
     add_to<V, M>(pairs[0], false, acc);
@@ -144,17 +173,17 @@ HWY_NOINLINE void column_tile(const ProductArgs& args, const ColumnPanel& panel,
   put_rows<V, M>(args, panel, m, acc);
 }
 
-template <std::int64_t V>
+template <class Kind, std::int64_t V>
 void column_panel(const ProductArgs& args, const ColumnPanel& panel, float* rows_memory) {
-  fill_columns<V>(args, panel, rows_memory);
+  fill_columns<Kind, V>(args, panel, rows_memory);
   std::int64_t m = 0;
-  for (; m + kTileRows <= args.num_rows; m += kTileRows) column_tile<V, kTileRows>(args, panel, m);
-  for (; m < args.num_rows; ++m) column_tile<V, 1>(args, panel, m);
+  for (; m + kTileRows <= args.num_rows; m += kTileRows) column_tile<Kind, V, kTileRows>(args, panel, m);
+  for (; m < args.num_rows; ++m) column_tile<Kind, V, 1>(args, panel, m);
 }
 
-bool ColumnProduct(const ProductArgs& args) {
-  if (!offers_pair_product()) return false;
-  const std::int64_t row_floats = pair_floats(args.weight.columns);
+template <class Kind>
+void column_panels(const ProductArgs& args) {
+  const std::int64_t row_floats = Kind::row_floats(args.weight.columns);
   const auto needed = static_cast<std::size_t>((kTileVectors + 1) * kLanes * row_floats);
   if (args.scratch->size() < needed) args.scratch->resize(needed);
   float* const rows_memory = args.scratch->data();
@@ -163,11 +192,20 @@ bool ColumnProduct(const ProductArgs& args) {
     const std::int64_t left = args.end - panel.first;
     if (left >= kTileVectors * kLanes) {
       panel.count = kTileVectors * kLanes;
-      column_panel<kTileVectors>(args, panel, rows_memory);
+      column_panel<Kind, kTileVectors>(args, panel, rows_memory);
     } else {
       panel.count = HWY_MIN(left, 2 * kLanes);
-      column_panel<2>(args, panel, rows_memory);
+      column_panel<Kind, 2>(args, panel, rows_memory);
     }
+  }
+}
+
+bool ColumnProduct(const ProductArgs& args) {
+  if (args.rounded_x ? !offers_pair_product() : args.weight.columns % kLanes != 0) return false;
+  if (args.rounded_x) {
+    column_panels<PairColumns>(args);
+  } else {
+    column_panels<FloatColumns>(args);
   }
   return true;
 }

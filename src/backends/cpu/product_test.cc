@@ -127,23 +127,29 @@ TEST(GatedProduct, AlternatingRowsAndHalvesGiveTheSameBits) {
   });
 }
 
-// Rounded rows: kernels for one, few and many rows, and for few and many columns.
-TEST(RoundedProduct, ARowHasTheSameBitsAloneAndAmongMany) {
+// Kernels for one, few and many rows, and for few and many columns.
+void expect_bits_of_single_rows(std::int64_t outputs, std::int64_t columns, bool rounds) {
+  constexpr std::int64_t kRows = 45;
+  const std::vector<float> values = random_floats(outputs * columns);
+  std::vector<BFloat16> weights(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) weights[i] = to_bfloat16(values[i]);
+  const MatrixBank weight = MatrixBank::of({weights.data(), ScalarType::kBF16, {outputs, columns}});
+  const std::vector<float> x = random_floats(kRows * columns);
+  const std::vector<float> all = multiply(weight, x, kRows, rounds);
+  for (std::int64_t row = 0; row < kRows; ++row) {
+    const std::vector<float> one(x.begin() + row * columns, x.begin() + (row + 1) * columns);
+    const std::vector<float> expected(all.begin() + row * outputs, all.begin() + (row + 1) * outputs);
+    ASSERT_EQ(multiply(weight, one, 1, rounds), expected)
+        << outputs << " x " << columns << ", row " << row << (rounds ? " rounded" : "");
+  }
+}
+
+TEST(Product, ARowHasTheSameBitsAloneAndAmongMany) {
   for_instruction_sets([] {
-    for (const std::int64_t columns : {6, 30, 128, 200, 1024, 1030}) {
-      for (const std::int64_t outputs : {5, 32, 70, 130}) {
-        const std::vector<float> values = random_floats(outputs * columns);
-        std::vector<BFloat16> weights(values.size());
-        for (std::size_t i = 0; i < values.size(); ++i) weights[i] = to_bfloat16(values[i]);
-        const MatrixBank weight = MatrixBank::of({weights.data(), ScalarType::kBF16, {outputs, columns}});
-        constexpr std::int64_t kRows = 45;
-        const std::vector<float> x = random_floats(kRows * columns);
-        const std::vector<float> all = multiply(weight, x, kRows, true);
-        for (std::int64_t row = 0; row < kRows; ++row) {
-          const std::vector<float> one(x.begin() + row * columns, x.begin() + (row + 1) * columns);
-          const std::vector<float> expected(all.begin() + row * outputs, all.begin() + (row + 1) * outputs);
-          ASSERT_EQ(multiply(weight, one, 1, true), expected) << columns << " columns, row " << row;
-        }
+    for (const bool rounds : {false, true}) {
+      for (const std::int64_t columns : {6, 30, 128, 200, 208, 1024, 1030}) {
+        for (const std::int64_t outputs : {5, 32, 70, 130})
+          expect_bits_of_single_rows(outputs, columns, rounds);
       }
     }
   });
