@@ -42,12 +42,6 @@ struct Spent {
   [[nodiscard]] double us() const { return verify_us + draft_us; }
 };
 
-double middle(std::vector<double> values) {
-  const auto half = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), half, values.end());
-  return *half;
-}
-
 // One depth: its loop lives over all rounds, as an engine's would, so that `auto` has something to learn
 // from.
 class Contender {
@@ -57,8 +51,6 @@ class Contender {
     auto made = std::make_unique<Contender>();
     made->options_ = &options;
     made->depth_ = depth;
-    made->us_.resize(options.prompts.size());
-    made->tokens_.resize(options.prompts.size());
     made->engine_ = options.engine;
     made->engine_.reuse_prefixes = false;
     INK_TRY(engine::set_speculation(depth, options.drafter, options.num_heads, made->engine_));
@@ -72,27 +64,18 @@ class Contender {
     const engine::EngineStats before = loop_->stats();
     Ids ids = INK_TRY(answer_to(options_->prompts[prompt]));
     if (!counts) return ids;
-    const Spent spent = Spent::between(before, loop_->stats());
-    spent_.add(spent);
-    us_[prompt].push_back(spent.us());
-    tokens_[prompt] = spent.tokens;
+    spent_.add(Spent::between(before, loop_->stats()));
     return ids;
   }
 
   [[nodiscard]] const std::string& depth() const { return depth_; }
   [[nodiscard]] DecodeBenchRow row() const {
-    double us = 0;
-    double tokens = 0;
-    for (std::size_t prompt = 0; prompt < us_.size(); ++prompt) {
-      us += middle(us_[prompt]);
-      tokens += tokens_[prompt];
-    }
     const double steps = std::max(1.0, spent_.steps);
     return {.depth = depth_,
             .tokens_per_step = spent_.tokens / steps,
             .verify_us = spent_.verify_us / steps,
             .draft_us = spent_.draft_us / steps,
-            .us_per_token = us / std::max(1.0, tokens),
+            .us_per_token = spent_.us() / std::max(1.0, spent_.tokens),
             .drafted_per_step = spent_.drafted / steps,
             .acceptance = spent_.accepted / std::max(1.0, spent_.drafted)};
   }
@@ -122,8 +105,6 @@ class Contender {
   std::unique_ptr<engine::ModelRunner> runner_;
   std::unique_ptr<engine::StepLoop> loop_;
   Spent spent_;
-  std::vector<std::vector<double>> us_;  // of each prompt, by counted round
-  std::vector<double> tokens_;
 };
 
 using Contenders = std::vector<std::unique_ptr<Contender>>;
@@ -149,7 +130,7 @@ Result<std::vector<DecodeBenchRow>> bench_decode(const DecodeBenchOptions& optio
   for (const std::string& depth : depths) contenders.push_back(INK_TRY(Contender::create(options, depth)));
   for (std::int64_t round = 0; round < options.rounds; ++round)
     for (std::size_t prompt = 0; prompt < options.prompts.size(); ++prompt)
-      INK_TRY(answer_all(contenders, prompt, round > 0));
+      INK_TRY(answer_all(contenders, prompt, round >= options.learning_rounds));
   std::vector<DecodeBenchRow> rows;
   for (const auto& contender : contenders) {
     rows.push_back(contender->row());

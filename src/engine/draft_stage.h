@@ -12,6 +12,7 @@
 #include "engine/model_runner.h"
 #include "engine/request.h"
 #include "speculative/cost_estimate.h"
+#include "speculative/depth_record.h"
 #include "speculative/drafter.h"
 #include "speculative/lookup_drafter.h"
 
@@ -21,8 +22,9 @@ namespace inkstone::engine {
 //
 // A request drafts with its first `depths` heads, which have rows for every position; a depth that missed
 // rows could only be brought back by running the trunk again, so the number only falls. Fixed: it stays at
-// N. `auto`: each round drafts as deep as pays (speculative/depth_choice.h). Depths that are not wanted run
-// along for a while; when that has cost as much as a few plain steps they are given up, and with none left
+// N. `auto`: each round drafts as deep as pays (speculative/depth_choice.h), the depth that an answer began
+// with being preferred a little (speculative/depth_record.h says why). Depths that are not wanted run
+// along for a while; when that has cost as much as a plain step they are given up, and with none left
 // the request decodes plainly. New requests start with the depths that pay on average, every kTrial-th with
 // all, which drafts with all for a few rounds, so that the average follows the load. The first rounds of all
 // draft at each depth in turn, and every kProbe-th later, at first more of them, at another than the chosen
@@ -61,7 +63,7 @@ class DraftStage {
   [[nodiscard]] const RoundTimes& times() const { return times_; }
 
  private:
-  static constexpr double kPatienceSteps = 4;
+  static constexpr double kPatienceSteps = 1;
   static constexpr std::int64_t kTrial = 16;
   static constexpr std::int64_t kTrialRounds = 2;
   static constexpr std::int64_t kProbe = 32;  // rounds, at most
@@ -71,8 +73,9 @@ class DraftStage {
   [[nodiscard]] std::int64_t probed_depth(std::int64_t chosen) const;
   // Every depth was tried twice.
   [[nodiscard]] bool costs_known() const { return cost_.rounds() >= 2 * (options_.draft_rows + 1); }
-  [[nodiscard]] std::int64_t paying_depth(const speculative::AcceptanceEstimate& estimate,
-                                          std::int64_t max_depth) const;
+  void choose_first_depth(Request& request, bool trial) const;
+  // Pays most for this request: its own acceptance, corrected by what whole answers of each depth brought.
+  [[nodiscard]] std::int64_t depth_for(const Drafting& own, std::int64_t most) const;
   void give_up_depths(Request& request, std::int64_t chosen) const;
   void learn(double draft_us);
 
@@ -87,6 +90,7 @@ class DraftStage {
 
   speculative::CostEstimate cost_;
   speculative::AcceptanceEstimate average_{100};
+  speculative::DepthRecord record_;
   std::int64_t num_sequences_ = 1;  // that drew in the last step
   std::int64_t admitted_ = 0;
   std::int64_t rounds_ = 0;

@@ -95,11 +95,10 @@ struct Speculation {
   }
 };
 
-// Of steps that held nothing but decodes.
 struct RoundTimes {
-  std::int64_t steps = 0;
-  double verify_us = 0;  // from enqueueing the step to its results
-  double draft_us = 0;
+  std::int64_t steps = 0;  // that held nothing but decodes
+  double verify_us = 0;    // of these, from enqueueing the step to its results
+  double draft_us = 0;     // of all rounds
 };
 
 struct Outcome {

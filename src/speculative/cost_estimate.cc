@@ -9,8 +9,8 @@ namespace {
 
 constexpr double kMemory = 100;  // observations of one number of rows that count
 // What has not been seen for long is doubted: what a number costs beside others changes too.
-constexpr double kFade = 0.98;
-constexpr double kLeastWeight = 4;
+constexpr double kFade = 0.95;
+constexpr double kLeastWeight = 2;
 constexpr double kFactorMemory = 8;  // of all numbers, for what changes alike
 constexpr double kTrust = 1;         // observations after which a mean counts as much as the line
 // The line's slope starts at half of what rows would cost if nothing were fixed.

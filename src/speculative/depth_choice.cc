@@ -5,13 +5,20 @@
 
 namespace inkstone::speculative {
 
-std::int64_t choose_depth(const AcceptanceEstimate& estimate, const RoundCost& cost, std::int64_t max_depth) {
+RoundTokens expected_round_tokens(const AcceptanceEstimate& estimate) {
+  RoundTokens tokens{};
+  for (std::size_t depth = 0; depth < tokens.size(); ++depth)
+    tokens[depth] = expected_tokens(estimate, static_cast<std::int64_t>(depth));
+  return tokens;
+}
+
+std::int64_t choose_depth(const RoundTokens& tokens, const RoundCost& cost, std::int64_t max_depth) {
   std::int64_t best = 0;
   double best_rate = 0;
   for (std::int64_t depth = 0; depth <= max_depth; ++depth) {
     const auto i = static_cast<std::size_t>(depth);
     const double time = std::max(cost.verify_us[i] + cost.draft_us[i], 1e-9);
-    const double rate = expected_tokens(estimate, depth) / time;
+    const double rate = tokens[i] / time;
     if (rate > best_rate) {
       best_rate = rate;
       best = depth;

@@ -16,7 +16,11 @@ struct RoundCost {
   std::array<double, kMaxDepth + 1> draft_us{};
 };
 
+// Expected tokens of a round, by the number of its drafts.
+using RoundTokens = std::array<double, kMaxDepth + 1>;
+RoundTokens expected_round_tokens(const AcceptanceEstimate& estimate);
+
 // The depth in 0 .. max_depth with the most expected tokens per microsecond, the smaller one of equals.
-std::int64_t choose_depth(const AcceptanceEstimate& estimate, const RoundCost& cost, std::int64_t max_depth);
+std::int64_t choose_depth(const RoundTokens& tokens, const RoundCost& cost, std::int64_t max_depth);
 
 }  // namespace inkstone::speculative

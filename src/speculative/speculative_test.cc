@@ -6,6 +6,7 @@
 #include "speculative/acceptance.h"
 #include "speculative/cost_estimate.h"
 #include "speculative/depth_choice.h"
+#include "speculative/depth_record.h"
 #include "speculative/lookup_drafter.h"
 
 namespace inkstone::speculative {
@@ -40,6 +41,8 @@ AcceptanceEstimate estimate_after(std::int64_t accepted) {
   return estimate;
 }
 
+RoundTokens tokens_after(std::int64_t accepted) { return expected_round_tokens(estimate_after(accepted)); }
+
 // A round of verify + row * rows, and depth * (pass + pass_row * depth), of one sequence.
 RoundCost straight_cost(double verify, double row, double pass, double pass_row = 0) {
   RoundCost cost;
@@ -52,22 +55,22 @@ RoundCost straight_cost(double verify, double row, double pass, double pass_row 
 }
 
 TEST(DepthChoice, DraftsDeepWhereFixedCostDominates) {
-  EXPECT_EQ(choose_depth(estimate_after(8), straight_cost(1000, 1, 5), 8), 8);
-  EXPECT_EQ(choose_depth(estimate_after(8), straight_cost(1000, 1, 5), 3), 3);
+  EXPECT_EQ(choose_depth(tokens_after(8), straight_cost(1000, 1, 5), 8), 8);
+  EXPECT_EQ(choose_depth(tokens_after(8), straight_cost(1000, 1, 5), 3), 3);
 }
 
 TEST(DepthChoice, FallsToZeroWhereDraftsCostMoreThanTheyBring) {
-  EXPECT_EQ(choose_depth(estimate_after(0), straight_cost(1000, 1, 5), 8), 0);
+  EXPECT_EQ(choose_depth(tokens_after(0), straight_cost(1000, 1, 5), 8), 0);
   // Rows cost as much as tokens bring, and the passes come on top.
-  EXPECT_EQ(choose_depth(estimate_after(8), straight_cost(0, 100, 50), 8), 0);
+  EXPECT_EQ(choose_depth(tokens_after(8), straight_cost(0, 100, 50), 8), 0);
 }
 
 TEST(DepthChoice, StopsAtTheDepthThatIsAlwaysRejected) {
-  EXPECT_EQ(choose_depth(estimate_after(3), straight_cost(1000, 10, 10), 8), 3);
+  EXPECT_EQ(choose_depth(tokens_after(3), straight_cost(1000, 10, 10), 8), 3);
 }
 
 TEST(DepthChoice, DraftsLessDeepWhereTheRowsOfAPassCost) {
-  const std::int64_t depth = choose_depth(estimate_after(8), straight_cost(1000, 1, 5, 40), 8);
+  const std::int64_t depth = choose_depth(tokens_after(8), straight_cost(1000, 1, 5, 40), 8);
   EXPECT_GT(depth, 1);
   EXPECT_LT(depth, 8);
 }
@@ -155,6 +158,23 @@ TEST(LookupDrafter, DraftsNothingWithoutAnOccurrenceOfTwoTokens) {
     ASSERT_TRUE(drafter.draft(requests, drafts).has_value());
     EXPECT_TRUE(drafts[0].empty()) << tokens.size();
   }
+}
+
+// Ten tokens: two rounds of four drafts, three of three, whatever the rates say.
+TEST(DepthRecord, BelievesWholeAnswersMoreThanRates) {
+  DepthRecord record;
+  const AcceptanceEstimate estimate = estimate_after(8);
+  EXPECT_EQ(record.tokens(estimate), expected_round_tokens(estimate));
+  for (int answer = 0; answer < 200; ++answer) {
+    record.observe(3, 3, 10);
+    record.observe(4, 2, 10);
+  }
+  const RoundTokens tokens = record.tokens(estimate);
+  EXPECT_NEAR(tokens[3], 10.0 / 3, 0.05);
+  EXPECT_NEAR(tokens[4], 5, 0.05);
+  EXPECT_EQ(tokens[8], expected_tokens(estimate, 8));
+  // A row costs as much as a token brings by the rates: only the record decides for four.
+  EXPECT_EQ(choose_depth(tokens, straight_cost(0, 100, 0), 8), 4);
 }
 
 }  // namespace

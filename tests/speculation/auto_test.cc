@@ -89,6 +89,18 @@ TEST_F(Auto, KeepsUpWhereTimesAreDisturbed) {
                            .slowing = 2});
 }
 
+// Deep drafts pay in one mood, shallow ones in the other.
+TEST_F(Auto, KeepsUpWhereTheMachineChangesItsSpeed) {
+  expect_close_everywhere({.verify_base_us = 170,
+                           .verify_row_us = 68,
+                           .draft_pass_us = 35,
+                           .draft_row_us = 4,
+                           .noise = 0.1,
+                           .mood_us = 200'000,
+                           .slow_base = 1.25,
+                           .slow_row = 2.2});
+}
+
 TEST_F(Auto, KeepsUpWhereNoDraftPays) {
   expect_close_everywhere({.verify_base_us = 100, .verify_row_us = 500, .draft_pass_us = 300});
 }

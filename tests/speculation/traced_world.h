@@ -4,6 +4,7 @@
 // says.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <fstream>
 #include <span>
@@ -46,11 +47,18 @@ struct World {
   double spikes = 0;   // share of the times that are five times as long
   double slowing = 0;  // how much longer everything seems to take after a thousand rounds
 
-  [[nodiscard]] double verify_us(std::int64_t rows) const {
-    return verify_base_us + verify_row_us * static_cast<double>(rows);
+  double mood_us = 0;  // for so long the machine is fast, then for as long slow: what things cost then
+  double slow_base = 1;
+  double slow_row = 1;
+
+  [[nodiscard]] double verify_us(std::int64_t rows, bool slow) const {
+    return cost_us(verify_base_us, verify_row_us, rows, slow);
   }
-  [[nodiscard]] double draft_us(std::int64_t passes, std::int64_t rows) const {
-    return static_cast<double>(passes) * (draft_pass_us + draft_row_us * static_cast<double>(rows));
+  [[nodiscard]] double draft_us(std::int64_t passes, std::int64_t rows, bool slow) const {
+    return static_cast<double>(passes) * cost_us(draft_pass_us, draft_row_us, rows, slow);
+  }
+  [[nodiscard]] double cost_us(double base, double row, std::int64_t rows, bool slow) const {
+    return base * (slow ? slow_base : 1) + row * static_cast<double>(rows) * (slow ? slow_row : 1);
   }
 };
 
@@ -64,6 +72,9 @@ class WorldClock {
     double measured = us * slower * (1 + world_.noise * (2 * share() - 1));
     if (share() < world_.spikes) measured *= 5;
     now_us_ += measured;
+  }
+  [[nodiscard]] bool slow() const {
+    return world_.mood_us > 0 && std::fmod(spent_us_, 2 * world_.mood_us) > world_.mood_us;
   }
   [[nodiscard]] double now_us() const { return now_us_; }
   [[nodiscard]] double spent_us() const { return spent_us_; }
@@ -106,7 +117,8 @@ class TracedRunner final : public engine::ModelRunner {
   [[nodiscard]] speculative::Drafter* drafter() override { return depths_ > 0 ? &drafter_ : nullptr; }
   Status copy_state(std::span<const cache::RowCopy>) override { return {}; }
   Status submit(const engine::StepBatch& batch) override {
-    if (batch.step_rows > 0) clock_.pass(world_.verify_us(batch.step_rows));  // rows of prompts are free
+    if (batch.step_rows > 0)
+      clock_.pass(world_.verify_us(batch.step_rows, clock_.slow()));  // rows of prompts are free
     drawn_.clear();
     for (const std::int32_t row : batch.logit_rows)
       drawn_.push_back({.id = behind(batch.ids[static_cast<std::size_t>(row)]),
@@ -137,7 +149,7 @@ class TracedRunner final : public engine::ModelRunner {
         rows += requests[i].heads.end - requests[i].heads.begin;
         drafts[i] = runner_.drafts_behind(requests[i].tokens.back(), requests[i].max_drafts);
       }
-      runner_.clock_.pass(runner_.world_.draft_us(passes, rows));
+      runner_.clock_.pass(runner_.world_.draft_us(passes, rows, runner_.clock_.slow()));
       return {};
     }
 
