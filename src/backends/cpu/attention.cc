@@ -7,8 +7,9 @@
 namespace inkstone::cpu {
 namespace {
 
-// Queries of a tile: enough to share the packing of the keys, few enough for the second-level cache.
-constexpr std::int64_t kTileQueries = 1024;
+// Queries of a tile: enough to share the packing of the keys. They stream through the caches once per block
+// of keys, which is little beside what is computed with them.
+constexpr std::int64_t kTileQueries = 2048;
 
 // Rows of keys and values of one sequence and key head, own and older.
 class KeyRows {
@@ -123,7 +124,8 @@ void CpuBackend::attend_tile(const ops::AttentionArgs& args, const RowTile& rows
     float* const to =
         args.out.row<float>(rows.row + query / heads) + (kv_head * heads + query % heads) * tile.head_dim;
     const float* const from = tile.out + query * padded_head(tile.head_dim);
-    for (std::int64_t i = 0; i < tile.head_dim; ++i) to[i] = from[i] / tile.sum[query];
+    const float inverse = 1 / tile.sum[query];
+    for (std::int64_t i = 0; i < tile.head_dim; ++i) to[i] = from[i] * inverse;
   }
 }
 
@@ -146,8 +148,11 @@ void CpuBackend::attention(const ops::AttentionArgs& args, ops::Stream&) {
   widen_relative(args.rel_proj);
   const std::int64_t kv_heads = args.k.shape[1];
   const std::int64_t per_row = args.q.shape[1] / kv_heads;
-  // Four tiles a thread even out; small tiles pack the keys more often.
-  const std::int64_t even = args.q.rows() * kv_heads / (2 * pool_.num_threads());
+  // Small tiles pack the keys more often. Whole heads even out where every thread has as many; else two tiles
+  // a thread do.
+  const int threads = pool_.num_threads();
+  const std::int64_t even =
+      kv_heads % threads == 0 ? args.q.rows() : args.q.rows() * kv_heads / (2 * threads);
   const std::int64_t count =
       std::clamp<std::int64_t>(even, 1, std::max<std::int64_t>(1, kTileQueries / per_row));
   const auto* row_begin = args.rows.row_begin.as<std::int32_t>();

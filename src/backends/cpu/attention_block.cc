@@ -27,6 +27,7 @@ struct Work {
 // computed with them is hidden later.
 void pack_keys(const AttentionTile& tile, const KeyBlock& block, const Work& work) {
   for (std::int64_t group = work.origin; group < block.end; group += kGroupKeys) {
+    prefetch_rows(tile, block, group);
     const float* keys[kGroupKeys];
     for (std::int64_t i = 0; i < kGroupKeys; ++i)
       keys[i] = block.keys[HWY_MIN(HWY_MAX(group + i, block.begin), block.end - 1) - block.begin];
@@ -153,6 +154,7 @@ void Attend(const AttentionTile& tile, const KeyBlock& block) {
   std::int64_t query = 0;
   for (; query + kQueries <= tile.num_queries; query += kQueries)
     attend_queries<kQueries>(tile, block, work, query);
+  for (; query + 2 <= tile.num_queries; query += 2) attend_queries<2>(tile, block, work, query);
   for (; query < tile.num_queries; ++query) attend_queries<1>(tile, block, work, query);
 }
 

@@ -49,6 +49,7 @@ void pack_key_pairs(const AttentionTile& tile, const KeyBlock& block, const Pair
   const float* rows[kGroupKeys];
   for (std::int64_t i = 0; i < kGroupKeys; ++i) rows[i] = work.rows + i * columns;
   for (std::int64_t group = work.origin; group < block.end; group += kGroupKeys) {
+    prefetch_rows(tile, block, group);
     for (std::int64_t i = 0; i < kGroupKeys; ++i) {
       const std::int64_t at = HWY_MIN(HWY_MAX(group + i, block.begin), block.end - 1) - block.begin;
       store_pairs<kHardware>(block.keys[at], tile.head_dim, 2 * columns, work.rows + i * columns);

@@ -113,19 +113,35 @@ HWY_INLINE void sum_lane(const ColumnPanel& panel, std::int64_t lane, const floa
   }
 }
 
-// kept += acc, or its first value; acc is the sum afterwards.
 template <std::int64_t V, std::int64_t M>
-HWY_INLINE void add_to(float* kept, bool first, hn::Vec<D> (&acc)[M][V]) {
+HWY_INLINE void keep(const hn::Vec<D> (&acc)[M][V], float* kept) {
+#pragma GCC unroll 8
+  for (std::int64_t m = 0; m < M; ++m) {
+#pragma GCC unroll 8
+    for (std::int64_t v = 0; v < V; ++v) hn::Store(acc[m][v], D(), kept + (m * V + v) * kLanes);
+  }
+}
+
+template <std::int64_t V, std::int64_t M>
+HWY_INLINE void add_kept(const float* kept, hn::Vec<D> (&acc)[M][V]) {
   const D d;
 #pragma GCC unroll 8
   for (std::int64_t m = 0; m < M; ++m) {
 #pragma GCC unroll 8
-    for (std::int64_t v = 0; v < V; ++v) {
-      float* const at = kept + (m * V + v) * kLanes;
-      if (!first) acc[m][v] = hn::Add(hn::Load(d, at), acc[m][v]);
-      hn::Store(acc[m][v], d, at);
-    }
+    for (std::int64_t v = 0; v < V; ++v)
+      acc[m][v] = hn::Add(hn::Load(d, kept + (m * V + v) * kLanes), acc[m][v]);
   }
+}
+
+// acc becomes the sum of acc(0..3) in the order (0 + 1) + (2 + 3), where part(i) puts acc(i) there.
+template <std::int64_t V, std::int64_t M, class Part>
+HWY_INLINE void sum_of_four(const Part& part, float (*kept)[M * V * kLanes], hn::Vec<D> (&acc)[M][V]) {
+  for (std::int64_t i = 0; i < 4; ++i) {
+    part(i);
+    if (i % 2 == 1) add_kept<V, M>(kept[i / 2], acc);
+    if (i < 3) keep<V, M>(acc, kept[i / 2]);
+  }
+  add_kept<V, M>(kept[0], acc);
 }
 
 template <std::int64_t V, std::int64_t M>
@@ -157,19 +173,17 @@ HWY_INLINE void put_rows(const ProductArgs& args, const ColumnPanel& panel, std:
 template <class Kind, std::int64_t V, std::int64_t M>
 HWY_NOINLINE void column_tile(const ProductArgs& args, const ColumnPanel& panel, std::int64_t m) {
   constexpr std::int64_t kOrder[4] = {0, 2, 1, 3};
-  HWY_ALIGN float pairs[2][M * V * kLanes];
+  HWY_ALIGN float lanes[2][M * V * kLanes];
   HWY_ALIGN float quarters[2][M * V * kLanes];
   const float* const x = args.x + m * args.x_stride;
   hn::Vec<D> acc[M][V];
-  for (std::int64_t quarter = 0; quarter < 4; ++quarter) {
-    for (std::int64_t i = 0; i < 4; ++i) {
-      sum_lane<Kind, V, M>(panel, 4 * kOrder[quarter] + kOrder[i], x, args.x_stride, acc);
-      add_to<V, M>(pairs[i / 2], i % 2 == 0, acc);
-    }
-    add_to<V, M>(pairs[0], false, acc);
-    add_to<V, M>(quarters[quarter / 2], quarter % 2 == 0, acc);
-  }
-  add_to<V, M>(quarters[0], false, acc);
+  const auto quarter = [&](std::int64_t q) HWY_ATTR {
+    const auto lane = [&](std::int64_t i) HWY_ATTR {
+      sum_lane<Kind, V, M>(panel, 4 * kOrder[q] + kOrder[i], x, args.x_stride, acc);
+    };
+    sum_of_four<V, M>(lane, lanes, acc);
+  };
+  sum_of_four<V, M>(quarter, quarters, acc);
   put_rows<V, M>(args, panel, m, acc);
 }
 
