@@ -113,7 +113,9 @@ void dense_mlp(const StepContext& step, const DenseWeights& weights, const Tenso
   linear(step, hidden, weights.w2, out, weights.global_scale);
 }
 
-void moe_mlp(const StepContext& step, const MoeWeights& weights, const TensorView& x, const TensorView& out) {
+void moe_mlp(const StepContext& step, const MoeWeights& weights, const NormedInput& normed,
+             const TensorView& out) {
+  const TensorView& x = normed.rows;
   const std::int64_t num_rows = step.rows.num_rows();
   const std::int64_t chosen = step.config.chosen_experts;
   const std::int64_t slots = chosen + step.config.shared_experts;
@@ -127,7 +129,8 @@ void moe_mlp(const StepContext& step, const MoeWeights& weights, const TensorVie
                 .weights = {&weights.gate, 1},
                 .out = logits,
                 .step_rows = step.step_rows,
-                .keep_input = true},
+                .keep_input = true,
+                .x_rest = normed.rest},
        .route = {logits, weights.bias, weights.global_scale, static_cast<float>(step.config.route_scale),
                  experts, expert_weights, step.rows.row_sequence},
        .moe = {.x = x,
@@ -150,20 +153,23 @@ void run_block(const StepContext& step, const BlockWeights& weights, std::int64_
                const NormedInput& normed) {
   const std::int64_t mark = step.workspace.mark();
   const TensorView branch = take(step, x.shape[1]);
-  const TensorView convolved = take(step, x.shape[1]);
+  const TensorView convolved = step.workspace.take(x.type, x.shape);
   const ops::AddArgs sum{x, convolved, x};
+
+  ops::RmsNormArgs mlp_norm = norm(step, x, weights.mlp_norm, normed.rows);
+  if (!weights.dense) mlp_norm.rest = normed.rest;
 
   attend(step, weights, index, normed.rows, branch);
   step.backend.end_branch({.conv = conv(step, branch, weights.attn_conv,
                                         group_index(index, BlockState::kAttentionConv), convolved),
                            .add = sum,
-                           .norm = norm(step, x, weights.mlp_norm, normed.rows)},
+                           .norm = mlp_norm},
                           step.stream);
 
   if (weights.dense) {
     dense_mlp(step, *weights.dense, normed.rows, branch);
   } else {
-    moe_mlp(step, *weights.moe, normed.rows, branch);
+    moe_mlp(step, *weights.moe, normed, branch);
   }
   const ops::ShortConvArgs mlp_conv =
       conv(step, branch, weights.mlp_conv, group_index(index, BlockState::kMlpConv), convolved);
@@ -179,7 +185,8 @@ void run_block(const StepContext& step, const BlockWeights& weights, std::int64_
 
 void measure_block(const checkpoint::ModelConfig& config, ScalarType type, std::int64_t num_rows,
                    Workspace& workspace) {
-  for (int i = 0; i < 2; ++i) workspace.take(type, {num_rows, config.width});
+  workspace.take(type, {num_rows, config.width});
+  workspace.take(ScalarType::kF32, {num_rows, config.width});
   for (const checkpoint::AttentionShape* shape : {&config.sliding, &config.global}) {
     const std::int64_t query_width = shape->query_heads * shape->head_dim;
     const std::int64_t kv_width = shape->kv_heads * shape->head_dim;

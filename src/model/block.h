@@ -28,11 +28,15 @@ struct StepContext {
 struct NormedInput {
   TensorView rows;       // before a block: by its attn_norm; after it: by next_norm
   TensorView next_norm;  // empty: nothing is normed after the block
+  // Scratch for what rounding takes from the router's input, where activations are rounded: experts with
+  // almost equal scores change places for less. Empty: the router reads the rounded input.
+  TensorView rest{};
 };
 
 // x += SConv(Attention(norm(x))); x += SConv(MLP(norm(x))). `x` is the residual stream [T, M], updated in
-// place. `block` counts layers, then MTP depths (model/state_spec.h). Takes scratch from the workspace and
-// gives it back.
+// place: f32 in the trunk whatever the backend's activations are, since every layer adds to it; in the MTP
+// depths as activations. `block` counts layers, then MTP depths (model/state_spec.h). Takes scratch from the
+// workspace and gives it back.
 void run_block(const StepContext& step, const BlockWeights& weights, std::int64_t block, const TensorView& x,
                const NormedInput& normed);
 

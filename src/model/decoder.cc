@@ -9,7 +9,7 @@ Decoder::Decoder(const checkpoint::ModelConfig& config, const ModelWeights& weig
     : config_(config), weights_(weights), backend_(backend) {}
 
 TensorView Decoder::embed(const ForwardBatch& batch, Workspace& workspace, ops::Stream& stream) const {
-  const TensorView x = workspace.take(backend_.activation_type(), {batch.rows.num_rows(), config_.width});
+  const TensorView x = workspace.take(ScalarType::kF32, {batch.rows.num_rows(), config_.width});
   backend_.embed({batch.ids, weights_.embed, x}, stream);
   backend_.rms_norm({x, weights_.embed_norm, x, static_cast<float>(config_.rms_norm_eps)}, stream);
   // Tower vectors have their own norm and replace the normed embedding (`model.md` 4).
@@ -22,7 +22,9 @@ ForwardOutput Decoder::forward(const ForwardBatch& batch, const CacheView& cache
   const TensorView x = embed(batch, workspace, stream);
   const StepContext step{config_,    backend_, stream,          workspace,
                          batch.rows, cache,    batch.step_rows, batch.nvfp4_activations};
-  const TensorView normed = workspace.take(x.type, x.shape);
+  const ScalarType type = backend_.activation_type();
+  const TensorView normed = workspace.take(type, x.shape);
+  const TensorView rest = type == x.type ? TensorView() : workspace.take(type, x.shape);
   const auto norm_before = [&](std::int64_t layer) {
     return layer < config_.num_layers() ? weights_.layers[static_cast<std::size_t>(layer)].attn_norm
                                         : weights_.final_norm;
@@ -31,7 +33,7 @@ ForwardOutput Decoder::forward(const ForwardBatch& batch, const CacheView& cache
   for (std::int64_t layer = 0; layer < config_.num_layers(); ++layer) {
     if (tap) tap(layer, x);
     run_block(step, weights_.layers[static_cast<std::size_t>(layer)], layer, x,
-              {normed, norm_before(layer + 1)});
+              {normed, norm_before(layer + 1), rest});
   }
   ForwardOutput output{normed, {}};
   if (!batch.logit_rows.empty()) output.logits = logits(normed, batch.logit_rows, workspace, stream);
@@ -57,6 +59,7 @@ TensorView Decoder::logits(const TensorView& hidden, const TensorView& rows, Wor
 // Both measure by taking the same tensors as a step, in the same order, from a workspace without memory.
 std::int64_t Decoder::workspace_bytes(std::int64_t num_rows, std::int64_t num_logit_rows) const {
   Workspace measure;
+  measure.take(ScalarType::kF32, {num_rows, config_.width});
   for (int i = 0; i < 2; ++i) measure.take(backend_.activation_type(), {num_rows, config_.width});
   measure_block(config_, backend_.activation_type(), num_rows, measure);
   return measure.peak_bytes() + logits_workspace_bytes(num_logit_rows);

@@ -40,7 +40,8 @@ std::int64_t MtpHeads::workspace_bytes(std::int64_t num_rows) const {
   if (num_depths() == 0) return 0;
   Workspace measure;
   const ScalarType type = backend_.activation_type();
-  for (int i = 0; i < 3; ++i) measure.take(type, {num_rows, config_.width});
+  measure.take(ScalarType::kF32, {num_rows, config_.width});  // the embedding
+  for (int i = 0; i < 2; ++i) measure.take(type, {num_rows, config_.width});
   measure.take(type, {num_rows, 2 * config_.width});
   measure_block(config_, type, num_rows, measure);
   return measure.peak_bytes();

@@ -18,7 +18,7 @@ struct ShortConvArgs {
   TensorView weight;  // [C, W] bf16
   PackedRows rows;
   StateRows state;  // ring of [N, C] as x
-  TensorView out;   // [T, C] as x; must not alias x
+  TensorView out;   // [T, C] as x, or f32; must not alias x
 };
 
 void check(const ShortConvArgs& args);

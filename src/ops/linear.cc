@@ -26,6 +26,9 @@ void check(const LinearArgs& args) {
   expect_shape(args.out, {args.x.shape[0], outputs}, "out");
   INK_CHECK(args.out.type == args.x.type || args.out.type == ScalarType::kF32, "out is as x, or F32");
   if (!args.out_scale.empty()) expect_shape(args.out_scale, {1}, "out_scale");
+  if (args.x_rest.empty()) return;
+  expect_same(args.x_rest, args.x, "x_rest");
+  expect_type(args.out, ScalarType::kF32, "out");
 }
 
 Cost cost(const LinearArgs& args) {

@@ -27,6 +27,7 @@ struct LinearArgs {
   // Not to be rounded by a backend that otherwise rounds f32 inputs: the router's logits, which choose
   // between experts that may be close.
   bool keep_input = false;
+  TensorView x_rest{};  // empty, or as x: the input is x + x_rest, out is f32 (RmsNormArgs::rest)
 };
 
 // out = silu(gate x) * (up x), the two products rounded to the type of x before (`model.md` 3.3).

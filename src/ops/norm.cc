@@ -11,7 +11,12 @@ void check(const RmsNormArgs& args) {
   expect_activation(args.x, "x");
   expect_shape(args.weight, {args.x.shape[rank - 1]}, "weight");
   expect_type(args.weight, ScalarType::kBF16, "weight");
-  expect_same(args.out, args.x, "out");
+  expect_shape(args.out, args.x.shape, "out");
+  const bool rounds = args.x.type == ScalarType::kF32 && args.out.type == ScalarType::kBF16;
+  INK_CHECK(rounds || args.out.type == args.x.type, "out is as x, or BF16 of an F32 x");
+  if (args.rest.empty()) return;
+  INK_CHECK(rounds, "only rounding leaves a rest");
+  expect_same(args.rest, args.out, "rest");
 }
 
 Cost cost(const RmsNormArgs& args) {

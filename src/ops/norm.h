@@ -12,8 +12,11 @@ namespace inkstone::ops {
 struct RmsNormArgs {
   TensorView x;       // [T, M], or [T, H, D] to normalise each head; f32 or bf16
   TensorView weight;  // [M] or [D] bf16
-  TensorView out;     // as x; may alias x
+  TensorView out;     // as x, where it may alias x; or bf16 of an f32 x
   float eps = 0;      // added to the mean square, before the root
+  // Empty, or as a bf16 out of an f32 x: what rounding took from out, itself rounded. Their sum is the norm
+  // to 16 bits.
+  TensorView rest{};
 };
 
 void check(const RmsNormArgs& args);

@@ -45,11 +45,13 @@ struct Branch {
   HostTensor x, residual, conv_weight, norm_weight;
   HostState state;
 
-  Branch(Random& random, ScalarType type, const std::vector<Span>& spans, std::int64_t width)
+  // `stream`: number type of the residual stream.
+  Branch(Random& random, ScalarType type, ScalarType stream, const std::vector<Span>& spans,
+         std::int64_t width)
       : rows(spans, 2), state(conv_state(random, type, spans, width)) {
     const std::int64_t total = rows.row_sequence.size();
     x = random.tensor(type, {total, width});
-    residual = random.tensor(type, {total, width}, 3);
+    residual = random.tensor(stream, {total, width}, 3);
     conv_weight = random.tensor(ScalarType::kBF16, {width, kTaps}, 0.3F);
     norm_weight = random.tensor(ScalarType::kBF16, {width});
   }
@@ -57,29 +59,35 @@ struct Branch {
 
 Results run(Side& side, Branch& branch, bool fused) {
   HostTensor poison(branch.x.type, branch.x.shape);
+  HostTensor convolved(branch.residual.type, branch.x.shape);
   const TensorView residual = side.put(branch.residual);
   ops::EndBranchArgs args;
   args.conv = {side.put(branch.x), side.put(branch.conv_weight), branch.rows.put(side),
-               branch.state.put(side), side.put(poison)};
+               branch.state.put(side), side.put(convolved)};
   args.add = {residual, args.conv.out, residual};
   args.norm = {residual, side.put(branch.norm_weight), side.put(poison), kEps};
+  if (branch.residual.type != branch.x.type) args.norm.rest = side.put(poison);
   if (fused) {
     side.backend().end_branch(args, side.stream());
   } else {
     side.backend().ops::Backend::end_branch(args, side.stream());
   }
-  return {side.get(residual), side.get(args.norm.out), side.get(args.conv.state.storage)};
+  Results results{side.get(residual), side.get(args.norm.out), side.get(args.conv.state.storage)};
+  if (!args.norm.rest.empty()) results.push_back(side.get(args.norm.rest));
+  return results;
 }
 
 TEST_P(EndBranch, GivesTheBitsOfItsParts) {
   Random random(1);
-  for (const std::int64_t width : {64, 1024, 1032, 6144, 8192}) {
-    for (const std::vector<Span>& spans : batches()) {
-      Branch branch(random, activation(), spans, width);
-      expect_same(run(subject(), branch, true), run(subject(), branch, false),
-                  "width " + std::to_string(width) + ", first " + std::to_string(spans[0].first));
-      subject().forget();
-      if (is_enough(GetParam())) return;
+  for (const ScalarType stream : {ScalarType::kF32, activation()}) {
+    for (const std::int64_t width : {64, 1024, 1032, 6144, 8192}) {
+      for (const std::vector<Span>& spans : batches()) {
+        Branch branch(random, activation(), stream, spans, width);
+        expect_same(run(subject(), branch, true), run(subject(), branch, false),
+                    "width " + std::to_string(width) + ", first " + std::to_string(spans[0].first));
+        subject().forget();
+        if (is_enough(GetParam())) return;
+      }
     }
   }
 }
@@ -184,13 +192,14 @@ INK_CONFORMANCE(Mixture);
 struct Sizes {
   std::int64_t rows, width, hidden, experts, chosen;
   bool quantised, w4a4 = false;
+  bool with_rest = false;  // of the router's input
 };
 
 struct MixtureProblem {
   static constexpr std::int64_t kShared = 2;
   Sizes sizes;
   HostBank gate, routed_w13, routed_w2, shared_w13, shared_w2;
-  HostTensor x, bias, scale, row_sequence;
+  HostTensor x, rest, bias, scale, row_sequence;
 
   MixtureProblem(Random& random, ScalarType type, const Sizes& asked) : sizes(asked) {
     const float in = 1 / std::sqrt(static_cast<float>(sizes.width));
@@ -205,6 +214,7 @@ struct MixtureProblem {
     shared_w13 = random.bf16_bank(kShared, 2 * sizes.hidden, sizes.width, in);
     shared_w2 = random.bf16_bank(kShared, sizes.width, sizes.hidden, out);
     x = random.tensor(type, {sizes.rows, sizes.width});
+    rest = random.tensor(type, {sizes.rows, sizes.width}, 0.02F);
     bias = random.tensor(ScalarType::kF32, {sizes.experts}, 0.1F);
     scale = HostTensor(ScalarType::kF32, {1});
     scale.set(0, 1.25F);
@@ -234,19 +244,20 @@ Results run(Side& side, MixtureProblem& p, bool fused) {
                              side.put(experts),
                              side.put(weights),
                              side.put(p.row_sequence)};
-  const ops::MixtureArgs args{.gate = {.x = x, .weights = {&gate, 1}, .out = view, .step_rows = n.rows},
-                              .route = route,
-                              .moe = {.x = x,
-                                      .experts = route.experts,
-                                      .weights = route.weights,
-                                      .routed_w13 = {routed.every(2, 0), routed.every(2, 1)},
-                                      .routed_w2 = side.put(p.routed_w2),
-                                      .shared_w13 = {shared.every(2, 0), shared.every(2, 1)},
-                                      .shared_w2 = side.put(p.shared_w2),
-                                      .hidden = side.put(hidden),
-                                      .out = side.put(out),
-                                      .step_rows = n.rows,
-                                      .nvfp4_activations = n.w4a4}};
+  ops::MixtureArgs args{.gate = {.x = x, .weights = {&gate, 1}, .out = view, .step_rows = n.rows},
+                        .route = route,
+                        .moe = {.x = x,
+                                .experts = route.experts,
+                                .weights = route.weights,
+                                .routed_w13 = {routed.every(2, 0), routed.every(2, 1)},
+                                .routed_w2 = side.put(p.routed_w2),
+                                .shared_w13 = {shared.every(2, 0), shared.every(2, 1)},
+                                .shared_w2 = side.put(p.shared_w2),
+                                .hidden = side.put(hidden),
+                                .out = side.put(out),
+                                .step_rows = n.rows,
+                                .nvfp4_activations = n.w4a4}};
+  if (n.with_rest) args.gate.x_rest = side.put(p.rest);
   // Several times over: what counts arrivals must be as it was.
   for (int i = 0; i < 3; ++i) {
     if (fused) {
@@ -260,15 +271,19 @@ Results run(Side& side, MixtureProblem& p, bool fused) {
 
 TEST_P(Mixture, GivesTheBitsOfItsParts) {
   Random random(3);
-  for (const Sizes& sizes : {Sizes{1, 128, 64, 16, 4, false}, Sizes{1, 256, 128, 16, 4, true},
-                             Sizes{8, 256, 384, 17, 6, true}, Sizes{2, 6144, 128, 8, 4, true},
-                             Sizes{5, 128, 64, 256, 6, true}, Sizes{3, 128, 64, 16, 4, true, true},
-                             Sizes{9, 256, 128, 16, 4, true}, Sizes{4, 512, 768, 12, 6, false}}) {
-    MixtureProblem problem(random, activation(), sizes);
-    expect_same(run(subject(), problem, true), run(subject(), problem, false),
-                std::to_string(sizes.rows) + " rows, width " + std::to_string(sizes.width));
-    subject().forget();
-    if (is_enough(GetParam())) return;
+  for (const Sizes& sizes :
+       {Sizes{1, 128, 64, 16, 4, false}, Sizes{1, 256, 128, 16, 4, true}, Sizes{8, 256, 384, 17, 6, true},
+        Sizes{1, 6144, 128, 8, 4, true}, Sizes{2, 6144, 128, 8, 4, true}, Sizes{8, 6144, 64, 8, 4, true},
+        Sizes{5, 128, 64, 256, 6, true}, Sizes{3, 128, 64, 16, 4, true, true},
+        Sizes{9, 256, 128, 16, 4, true}, Sizes{4, 512, 768, 12, 6, false}}) {
+    for (const bool with_rest : {true, false}) {
+      MixtureProblem problem(random, activation(), sizes);
+      problem.sizes.with_rest = with_rest && !is_enough(GetParam());
+      expect_same(run(subject(), problem, true), run(subject(), problem, false),
+                  std::to_string(sizes.rows) + " rows, width " + std::to_string(sizes.width));
+      subject().forget();
+      if (is_enough(GetParam())) return;
+    }
   }
 }
 
@@ -278,12 +293,15 @@ TEST_P(Mixture, ARowsBitsAreItsOwn) {
   for (const bool quantised : {true, false}) {
     MixtureProblem many(random, activation(), {40, 256, 128, 17, 6, quantised});
     many.row_sequence.set(39, 0);
+    many.sizes.with_rest = activation() == ScalarType::kBF16;
     const HostTensor expected = run(subject(), many, true).back();
     for (const std::int64_t rows : {1, 2, 8}) {
       MixtureProblem few = many;  // weights are views of `many`, which outlives this
       few.sizes.rows = rows;
       few.x = HostTensor(activation(), {rows, 256});
       std::memcpy(few.x.bytes.data(), many.x.bytes.data(), few.x.bytes.size());
+      few.rest = HostTensor(activation(), {rows, 256});
+      std::memcpy(few.rest.bytes.data(), many.rest.bytes.data(), few.rest.bytes.size());
       few.row_sequence = HostTensor(ScalarType::kI32, {rows});
       for (std::int64_t i = 0; i < rows; ++i) few.row_sequence.set(i, 0);
       const HostTensor out = run(subject(), few, true).back();

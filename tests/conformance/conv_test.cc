@@ -14,8 +14,9 @@ struct Result {
   HostTensor out, storage;
 };
 
-Result run(Side& side, HostTensor& x, HostTensor& weight, HostRows& rows, HostState& state) {
-  HostTensor poison(x.type, x.shape);
+Result run(Side& side, HostTensor& x, HostTensor& weight, HostRows& rows, HostState& state,
+           ScalarType out_type) {
+  HostTensor poison(out_type, x.shape);
   const ops::ShortConvArgs args{side.put(x), side.put(weight), rows.put(side), state.put(side),
                                 side.put(poison)};
   side.backend().short_conv(args, side.stream());
@@ -39,12 +40,14 @@ TEST_P(ShortConv, AgreesOnPackedSequencesAndKeepsTheirState) {
     for (std::size_t s = 0; s < spans.size(); ++s) {
       state.fill(random, static_cast<std::int64_t>(s), spans[s].first - (kTaps - 1), spans[s].first, 1);
     }
-    Result expected = run(reference(), x, weight, rows, state);
-    Result actual = run(subject(), x, weight, rows, state);
-    clear_rows_from(expected.out, total - 2);  // padding rows mean nothing
-    clear_rows_from(actual.out, total - 2);
-    EXPECT_TRUE(near(actual.out, expected.out, rounding(), 1e-5F));
-    EXPECT_TRUE(same_bits(actual.storage, expected.storage));
+    for (const ScalarType out : {activation(), ScalarType::kF32}) {
+      Result expected = run(reference(), x, weight, rows, state, out);
+      Result actual = run(subject(), x, weight, rows, state, out);
+      clear_rows_from(expected.out, total - 2);  // padding rows mean nothing
+      clear_rows_from(actual.out, total - 2);
+      EXPECT_TRUE(near(actual.out, expected.out, out == ScalarType::kF32 ? kF32Rounding : rounding(), 1e-5F));
+      EXPECT_TRUE(same_bits(actual.storage, expected.storage));
+    }
   }
 }
 
@@ -56,7 +59,7 @@ TEST_P(ShortConv, ChunksGiveTheBitsOfTheWhole) {
   HostTensor weight = random.tensor(ScalarType::kBF16, {128, kTaps});
   HostState fresh(random, activation(), 1, 0, kRing, {128});
   HostRows whole({{0, length}});
-  const HostTensor expected = run(subject(), x, weight, whole, fresh).out;
+  const HostTensor expected = run(subject(), x, weight, whole, fresh, activation()).out;
   for (const std::int64_t chunk : {1, 2, 3, 5, 13, 14, 16, 39}) {
     HostState state = fresh;
     for (std::int64_t begin = 0; begin < length; begin += chunk) {
@@ -65,7 +68,7 @@ TEST_P(ShortConv, ChunksGiveTheBitsOfTheWhole) {
       const std::size_t offset = static_cast<std::size_t>(begin * 128 * size_bytes(activation()));
       std::memcpy(part.bytes.data(), x.bytes.data() + offset, part.bytes.size());
       HostRows rows({{begin, count}});
-      Result result = run(subject(), part, weight, rows, state);
+      Result result = run(subject(), part, weight, rows, state, activation());
       state.storage = result.storage;
       EXPECT_EQ(std::memcmp(result.out.bytes.data(), expected.bytes.data() + offset, result.out.bytes.size()),
                 0)

@@ -71,6 +71,31 @@ TEST_P(Linear, AgreesForRowsAroundEveryTile) {
   }
 }
 
+// What rounding took from the input is another product: the router's logits to 16 bits of its input.
+TEST_P(Linear, AddsTheRestOfItsInput) {
+  Random random(7);
+  if (activation() == ScalarType::kF32) GTEST_SKIP() << "f32 activations leave no rest";
+  for (const std::int64_t rows : {1, 8, 9, 40}) {
+    HostBank weight = random.bf16_bank(1, 258, 1024, 1.0F / 32);
+    HostTensor x = random.tensor(activation(), {rows, 1024});
+    HostTensor rest = random.tensor(activation(), {rows, 1024}, 0.1F);  // large, so that its absence shows
+    HostTensor poison(ScalarType::kF32, {rows, 258});
+    HostTensor results[2];
+    for (const int which : {0, 1}) {
+      Side* const side = which == 0 ? &reference() : &subject();
+      const MatrixBank bank = side->put(weight);
+      const ops::LinearArgs args{.x = side->put(x),
+                                 .weights = {&bank, 1},
+                                 .out = side->put(poison),
+                                 .step_rows = rows,
+                                 .x_rest = side->put(rest)};
+      side->backend().linear(args, side->stream());
+      results[which] = side->get(args.out);
+    }
+    EXPECT_TRUE(near(results[1], results[0], 0, noise(1024))) << rows << " rows";
+  }
+}
+
 TEST_P(Linear, TakesInputsAndWeightsOfAnyWidth) {
   Random random(2);
   for (const std::int64_t columns : {75, 8, 100}) {

@@ -13,17 +13,19 @@ constexpr float kSumNoise = 1e-5F;
 
 TEST_P(RowOps, AddRoundsTheSumOnce) {
   Random random(1);
-  for (const std::int64_t rows : {1, 3, 130}) {
-    HostTensor x = random.tensor(activation(), {rows, 384});
-    HostTensor y = random.tensor(activation(), {rows, 384});
-    HostTensor results[2];
-    for (const int which : {0, 1}) {
-      Side* const side = which == 0 ? &reference() : &subject();
-      const TensorView out = side->put(x);
-      side->backend().add({out, side->put(y), out}, side->stream());  // out aliases x
-      results[which] = side->get(out);
+  for (const ScalarType type : {activation(), ScalarType::kF32}) {
+    for (const std::int64_t rows : {1, 3, 130}) {
+      HostTensor x = random.tensor(type, {rows, 384});
+      HostTensor y = random.tensor(type, {rows, 384});
+      HostTensor results[2];
+      for (const int which : {0, 1}) {
+        Side* const side = which == 0 ? &reference() : &subject();
+        const TensorView out = side->put(x);
+        side->backend().add({out, side->put(y), out}, side->stream());  // out aliases x
+        results[which] = side->get(out);
+      }
+      EXPECT_TRUE(same_bits(results[1], results[0]));
     }
-    EXPECT_TRUE(same_bits(results[1], results[0]));
   }
 }
 
@@ -113,6 +115,31 @@ TEST_P(RowOps, RmsNormAgreesForEveryWidthOfTheFamily) {
   }
 }
 
+// The residual stream in f32: the rounded norm, and with what rounding took from it the norm to 16 bits.
+TEST_P(RowOps, RmsNormOfTheStreamGivesWhatRoundingTakes) {
+  Random random(13);
+  if (activation() == ScalarType::kF32) GTEST_SKIP() << "nothing is rounded";
+  for (const std::int64_t width : {128, 1032, 6144}) {
+    HostTensor x = random.tensor(ScalarType::kF32, {9, width}, 3);
+    HostTensor weight = random.tensor(ScalarType::kBF16, {width});
+    HostTensor poison(activation(), x.shape);
+    HostTensor whole[2];
+    HostTensor rounded[2];
+    for (const int which : {0, 1}) {
+      Side* const side = which == 0 ? &reference() : &subject();
+      const ops::RmsNormArgs args{side->put(x), side->put(weight), side->put(poison), 1e-6F,
+                                  side->put(poison)};
+      side->backend().rms_norm(args, side->stream());
+      rounded[which] = side->get(args.out);
+      const HostTensor rest = side->get(args.rest);
+      whole[which] = HostTensor(ScalarType::kF32, x.shape);
+      for (std::int64_t i = 0; i < x.size(); ++i) whole[which].set(i, rounded[which].at(i) + rest.at(i));
+    }
+    EXPECT_TRUE(near(rounded[1], rounded[0], rounding(), kSumNoise)) << width;
+    EXPECT_TRUE(near(whole[1], whole[0], 0x1p-16F, kSumNoise)) << width;
+  }
+}
+
 TEST_P(RowOps, RmsNormOfHeadsInsideWiderRows) {
   Random random(5);
   HostTensor x = random.tensor(activation(), {6, 1024});
@@ -132,15 +159,17 @@ TEST_P(RowOps, EmbedCopiesRows) {
   Random random(6);
   HostTensor table = random.tensor(ScalarType::kBF16, {50, 128});
   HostTensor ids = random.integers({33}, 50);
-  HostTensor out(activation(), {33, 128});
-  HostTensor results[2];
-  for (const int which : {0, 1}) {
-    Side* const side = which == 0 ? &reference() : &subject();
-    const TensorView to = side->put(out);
-    side->backend().embed({side->put(ids), side->put(table), to}, side->stream());
-    results[which] = side->get(to);
+  for (const ScalarType type : {activation(), ScalarType::kF32}) {
+    HostTensor out(type, {33, 128});
+    HostTensor results[2];
+    for (const int which : {0, 1}) {
+      Side* const side = which == 0 ? &reference() : &subject();
+      const TensorView to = side->put(out);
+      side->backend().embed({side->put(ids), side->put(table), to}, side->stream());
+      results[which] = side->get(to);
+    }
+    EXPECT_TRUE(same_bits(results[1], results[0]));
   }
-  EXPECT_TRUE(same_bits(results[1], results[0]));
 }
 
 TEST_P(RowOps, EmbedSumAddsOneRowPerColumn) {
@@ -162,13 +191,15 @@ TEST_P(RowOps, EmbedSumAddsOneRowPerColumn) {
 
 TEST_P(RowOps, MovedRowsConvertAndSkipNegativeIndices) {
   Random random(8);
-  for (const ScalarType from : {ScalarType::kF32, ScalarType::kBF16}) {
+  for (const auto& [from, onto] :
+       {std::pair{ScalarType::kF32, activation()}, std::pair{ScalarType::kBF16, activation()},
+        std::pair{ScalarType::kBF16, ScalarType::kF32}}) {
     for (const std::int64_t width : {75, 128}) {
       HostTensor x = random.tensor(from, {6, width});
       HostTensor index(ScalarType::kI32, {6});
       const float places[] = {3, -1, 0, 5, 1, -1};
       for (int i = 0; i < 6; ++i) index.set(i, places[i]);
-      HostTensor target = random.tensor(activation(), {6, width});
+      HostTensor target = random.tensor(onto, {6, width});
       HostTensor gathered[2];
       HostTensor scattered[2];
       for (const int which : {0, 1}) {

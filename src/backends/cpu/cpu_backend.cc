@@ -135,6 +135,7 @@ void CpuBackend::run_products() {
 void CpuBackend::rms_norm(const ops::RmsNormArgs& args, ops::Stream&) {
   check(args);
   expect_floats(args.x);
+  expect_floats(args.out);
   const std::int64_t size = args.weight.rows();
   const std::int64_t heads = args.x.row_elements() / size;
   const std::int64_t grain = std::max<std::int64_t>(1, kWorthSharing / (4 * args.x.row_elements()));
@@ -150,6 +151,7 @@ void CpuBackend::rms_norm(const ops::RmsNormArgs& args, ops::Stream&) {
 
 void CpuBackend::linear(const ops::LinearArgs& args, ops::Stream&) {
   check(args);
+  INK_CHECK(args.x_rest.empty(), "f32 activations leave no rest");
   expect_floats(args.x);
   expect_floats(args.out);
   float* out = args.out.as<float>();

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "backends/host/rows.h"
 #include "backends/reference/dot.h"
@@ -32,7 +34,11 @@ void store(const TensorView& out, std::int64_t row, std::int64_t column, float v
 
 void ReferenceBackend::linear(const ops::LinearArgs& args, ops::Stream&) {
   check(args);
-  const std::vector<float> x = widen(args.x);
+  std::vector<float> x = widen(args.x);
+  if (!args.x_rest.empty()) {
+    const std::vector<float> rest = widen(args.x_rest);
+    std::transform(x.begin(), x.end(), rest.begin(), x.begin(), std::plus());
+  }
   const auto columns = static_cast<std::size_t>(args.x.shape[1]);
   std::int64_t first = 0;
   for (const MatrixBank& weight : args.weights) {

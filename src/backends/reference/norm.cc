@@ -28,6 +28,9 @@ void ReferenceBackend::rms_norm(const ops::RmsNormArgs& args, ops::Stream&) {
         for (std::int64_t i = 0; i < size; ++i) x[i] = x[i] * inverse * weight[static_cast<std::size_t>(i)];
       }
       store_row(args.out, t, row);
+      if (args.rest.empty()) continue;
+      for (float& value : row) value -= rounded(value, args.out.type);
+      store_row(args.rest, t, row);
     }
   });
 }

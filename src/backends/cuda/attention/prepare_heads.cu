@@ -86,10 +86,10 @@ __device__ __forceinline__ void prepare_state(const HeadsProblem& p, int row, in
   wait_for_previous();
   begin_next();
   inputs.fetch<false>(rows, channel);
-  Float8 value = inputs.convolve(weights);
+  Float8 value = inputs.convolve<bf16>(weights);
   if (keys) value = normed(holds ? value : Float8{}, norm_weight, p.k_eps);
   if (!holds) return;
-  store8(conv.out + row * conv.out_stride + channel, value);
+  store8(out_at<bf16>(conv, row, channel), value);
   if (rows.kept != nullptr) *reinterpret_cast<uint4*>(rows.kept + channel) = inputs.own();
   if (stored != nullptr) store8(stored + (keys ? 0 : kHeadSize) + 8 * lane, value);
 }
@@ -145,7 +145,7 @@ void run_parts(const ops::PrepareHeadsArgs& args, const Launch& launch) {
 }
 
 HeadsProblem problem_of(const ops::PrepareHeadsArgs& args) {
-  expect_bf16(args.q_norm.x);
+  for (const TensorView* view : {&args.q_norm.x, &args.k_conv.out, &args.v_conv.out}) expect_bf16(*view);
   for (const TensorView* weights : {&args.q_norm.weight, &args.k_norm.weight}) expect_bf16_weights(*weights);
   HeadsProblem p{};
   p.k_conv = conv_problem(args.k_conv), p.v_conv = conv_problem(args.v_conv);

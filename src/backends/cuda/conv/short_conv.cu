@@ -42,19 +42,20 @@ __device__ Float8 sum_of_taps(const ConvProblem& p, const AnyWeights& weights, c
   return taps;
 }
 
-// Computes: out = x + sum over taps of weight * earlier input, f32 in the order of the taps, rounded once.
+// Computes: out = x + sum over taps of weight * earlier input, f32 in the order of the taps, rounded once
+// where Out is BF16.
 // Layout: block (row, 512 channels), eight channels a thread. Roles: all alike.
 // Synchronisation: none. `keep`: also stores the state, allowed while no sequence has more rows than the ring
 // keeps: then the rows written and the older rows read differ. Budget: memory bound: W + 1 vectors in and out
 // per vector, most of them from L2.
-template <class Weights>
+template <class Weights, class Out>
 __global__ void __launch_bounds__(kThreads) short_conv_kernel(ConvProblem p, bool keep) {
   const int row = static_cast<int>(blockIdx.x);
   const int channel = static_cast<int>(blockIdx.y * kThreads + threadIdx.x) * 8;
   if (channel >= p.channels) return;
   const Weights weights(p, channel);
   Float8 own = load8(p.x + row * p.x_stride + channel);
-  bf16* const out = p.out + row * p.out_stride + channel;
+  Out* const out = out_at<Out>(p, row, channel);
   const int sequence = p.row_sequence[row];
   if (sequence < 0) {
     store8(out, {});
@@ -79,11 +80,12 @@ __global__ void __launch_bounds__(kThreads) keep_inputs_kernel(ConvProblem p) {
 }  // namespace
 
 ConvProblem conv_problem(const ops::ShortConvArgs& args) {
-  for (const TensorView* view : {&args.x, &args.out, &args.state.storage}) expect_bf16(*view);
+  for (const TensorView* view : {&args.x, &args.state.storage}) expect_bf16(*view);
+  expect_vectorised(args.out);
   return {args.x.as<bf16>(),
           args.x.row_stride,
           args.weight.as<bf16>(),
-          args.out.as<bf16>(),
+          args.out.data,
           args.out.row_stride,
           args.rows.row_sequence.as<std::int32_t>(),
           args.rows.row_position.as<std::int32_t>(),
@@ -97,20 +99,34 @@ ConvProblem conv_problem(const ops::ShortConvArgs& args) {
           static_cast<int>(args.x.shape[1])};
 }
 
+namespace {
+
+template <class Out>
+void launch_conv(const ops::ShortConvArgs& args, const ConvProblem& problem, const dim3& grid,
+                 const Launch& launch) {
+  const bool keep = keeps_beside(args);
+  if (has_model_weights(args)) {
+    short_conv_kernel<ModelWeights, Out><<<grid, kThreads, 0, launch.stream>>>(problem, keep);
+  } else {
+    short_conv_kernel<AnyWeights, Out><<<grid, kThreads, 0, launch.stream>>>(problem, keep);
+  }
+  check_launch();
+}
+
+}  // namespace
+
 void short_conv(const ops::ShortConvArgs& args, const Launch& launch) {
   const std::int64_t channels = args.x.shape[1];
   if (args.x.rows() == 0) return;
   const ConvProblem problem = conv_problem(args);
   const dim3 grid(static_cast<unsigned>(args.x.rows()),
                   static_cast<unsigned>(ceil_div(channels, 8 * kThreads)));
-  const bool keep = keeps_beside(args);
-  if (has_model_weights(args)) {
-    short_conv_kernel<ModelWeights><<<grid, kThreads, 0, launch.stream>>>(problem, keep);
+  if (args.out.type == ScalarType::kF32) {
+    launch_conv<float>(args, problem, grid, launch);
   } else {
-    short_conv_kernel<AnyWeights><<<grid, kThreads, 0, launch.stream>>>(problem, keep);
+    launch_conv<bf16>(args, problem, grid, launch);
   }
-  check_launch();
-  if (keep) return;
+  if (keeps_beside(args)) return;
   keep_inputs_kernel<<<grid, kThreads, 0, launch.stream>>>(problem);
   check_launch();
 }

@@ -15,7 +15,7 @@ struct ConvProblem {
   const bf16* x;
   std::int64_t x_stride;
   const bf16* weight;  // [C, W]
-  bf16* out;
+  void* out;           // BF16, or f32 that nothing rounds
   std::int64_t out_stride;
   const std::int32_t *row_sequence, *row_position, *row_begin, *first_position;
   bf16* state;
@@ -25,6 +25,11 @@ struct ConvProblem {
   int taps;      // W
   int channels;  // C
 };
+
+template <class Out>
+__device__ __forceinline__ Out* out_at(const ConvProblem& p, int row, int channel) {
+  return static_cast<Out*>(p.out) + row * p.out_stride + channel;
+}
 
 __device__ __forceinline__ bf16* state_row(const ConvProblem& p, int slot, int position) {
   return p.state + (static_cast<std::int64_t>(slot) * p.ring_rows + position % p.ring_rows) * p.state_stride;
@@ -121,7 +126,8 @@ class ModelInputs {
         raw_[k] = *reinterpret_cast<const uint4*>(rows.from[k] + channel);
     }
   }
-  // As short_conv_kernel, rounded.
+  // As short_conv_kernel stores it.
+  template <class Out>
   __device__ __forceinline__ Float8 convolve(const ModelWeights& weights) const {
     Float8 taps{};
 #pragma unroll
@@ -132,7 +138,7 @@ class ModelInputs {
     }
     Float8 sum = widen(own());
 #pragma unroll
-    for (int i = 0; i < 8; ++i) sum.v[i] = round_bf16(sum.v[i] + taps.v[i]);
+    for (int i = 0; i < 8; ++i) sum.v[i] = as_stored<Out>(sum.v[i] + taps.v[i]);
     return sum;
   }
   [[nodiscard]] __device__ __forceinline__ const uint4& own() const { return raw_[kModelTaps - 1]; }

@@ -48,17 +48,13 @@ void launch_embed(const EmbedProblem<Out>& problem, std::int64_t num_rows, const
   check_launch();
 }
 
-}  // namespace
-
-void embed(const ops::EmbedArgs& args, const Launch& launch) {
-  expect_bf16(args.out);
-  launch_embed<bf16>(
+template <class Out>
+void launch_rows(const ops::EmbedArgs& args, const Launch& launch) {
+  launch_embed<Out>(
       {args.ids.as<std::int32_t>(), args.ids.row_stride, args.table.as<bf16>(), args.table.row_stride,
-       args.out.as<bf16>(), args.out.row_stride, 1, 0, static_cast<int>(args.out.shape[1])},
+       args.out.as<Out>(), args.out.row_stride, 1, 0, static_cast<int>(args.out.shape[1])},
       args.out.rows(), launch);
 }
-
-namespace {
 
 template <class Out>
 void launch_sum(const ops::EmbedSumArgs& args, const Launch& launch) {
@@ -70,6 +66,12 @@ void launch_sum(const ops::EmbedSumArgs& args, const Launch& launch) {
 }
 
 }  // namespace
+
+void embed(const ops::EmbedArgs& args, const Launch& launch) {
+  expect_vectorised(args.out);
+  if (args.out.type == ScalarType::kF32) return launch_rows<float>(args, launch);
+  launch_rows<bf16>(args, launch);
+}
 
 void embed_sum(const ops::EmbedSumArgs& args, const Launch& launch) {
   expect_vectorised(args.out);

@@ -40,6 +40,7 @@ struct LinearProblem {
   void* out;
   std::int64_t out_stride;
   bool out_is_float;
+  bool adds;  // to out, which is float
   int num_rows;
   int columns;  // K
   float alpha;
@@ -54,7 +55,8 @@ struct LinearProblem {
   __device__ void store(int row, int column, float value) const {
     const std::int64_t at = row * out_stride + column;
     if (out_is_float) {
-      static_cast<float*>(out)[at] = value;
+      auto* const to = static_cast<float*>(out) + at;
+      *to = adds ? __fadd_rn(*to, value) : value;
     } else {
       static_cast<bf16*>(out)[at] = __float2bfloat16_rn(value);
     }
@@ -280,13 +282,10 @@ WeightFormat shared_format(const ops::LinearArgs& args) {
 
 }  // namespace
 
-void linear(const ops::LinearArgs& args, const Launch& launch) {
-  INK_CHECK(args.x.type == ScalarType::kBF16, "activations on CUDA are BF16");
-  INK_CHECK(!args.weights.empty() && args.weights.size() <= kMaxParts, "one to four weights");
-  if (args.x.rows() == 0) return;
-  LinearProblem problem = problem_of(args);
-  const int stripes = add_parts(args, problem);
-  switch (shared_format(args)) {
+namespace {
+
+void run_linear(const LinearProblem& problem, int stripes, WeightFormat format, const Launch& launch) {
+  switch (format) {
     case WeightFormat::kBf16:
       return launch_linear<WeightFormat::kBf16>(problem, stripes, launch);
     case WeightFormat::kBf16Loose:
@@ -296,6 +295,25 @@ void linear(const ops::LinearArgs& args, const Launch& launch) {
     case WeightFormat::kNvfp4Narrow:
       return launch_linear<WeightFormat::kNvfp4Narrow>(problem, stripes, launch);
   }
+}
+
+}  // namespace
+
+void linear(const ops::LinearArgs& args, const Launch& launch) {
+  INK_CHECK(args.x.type == ScalarType::kBF16, "activations on CUDA are BF16");
+  INK_CHECK(!args.weights.empty() && args.weights.size() <= kMaxParts, "one to four weights");
+  if (args.x.rows() == 0) return;
+  LinearProblem problem = problem_of(args);
+  const int stripes = add_parts(args, problem);
+  run_linear(problem, stripes, shared_format(args), launch);
+  if (args.x_rest.empty()) return;
+  // A product by itself, so that its sum has one order wherever it is made.
+  ops::LinearArgs rest = args;
+  rest.x = args.x_rest;
+  problem.x = rest.x.as<bf16>();
+  problem.x_stride = rest.x.row_stride;
+  problem.adds = true;
+  run_linear(problem, stripes, shared_format(rest), launch);
 }
 
 void gated_linear(const ops::GatedLinearArgs& args, const Launch& launch) {

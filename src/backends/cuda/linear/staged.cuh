@@ -146,6 +146,36 @@ __device__ __forceinline__ void stage_rows(const bf16* x, std::int64_t x_stride,
   }
 }
 
+// Rows and what rounding took from them, which follow behind; a vector of both under way at once.
+__device__ __forceinline__ void stage_with_rest(const bf16* const (&x)[2], const std::int64_t (&stride)[2],
+                                                int rows, int columns, bf16* staged) {
+  constexpr int kAtOnce = 3;
+  const int per_row = columns / 8;
+  for (int row = 0; row < rows; ++row) {
+    for (int begin = static_cast<int>(threadIdx.x); begin < per_row; begin += kAtOnce * kStripeThreads) {
+      uint4 held[kAtOnce][2];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        const int vector = begin + i * kStripeThreads;
+#pragma unroll
+        for (int part = 0; part < 2; ++part) {
+          const auto* const from = reinterpret_cast<const uint4*>(x[part] + row * stride[part]);
+          held[i][part] = vector < per_row ? from[vector] : make_uint4(0, 0, 0, 0);
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        const int vector = begin + i * kStripeThreads;
+#pragma unroll
+        for (int part = 0; part < 2; ++part) {
+          auto* const to = reinterpret_cast<uint4*>(staged + (part * rows + row) * staged_pitch(columns));
+          if (vector < per_row) to[vector] = held[i][part];
+        }
+      }
+    }
+  }
+}
+
 // Activation rows in shared memory: row g is column g of the only tile; null for lanes without a row.
 struct StagedInputs {
   const bf16* x;
@@ -157,6 +187,22 @@ struct StagedInputs {
   __device__ __forceinline__ uint4 load(int, int column, int columns) const {
     return x != nullptr && column < columns ? *reinterpret_cast<const uint4*>(x + column)
                                             : make_uint4(0, 0, 0, 0);
+  }
+};
+
+// As stage_with_rest leaves them: rows are the first tile, their rests the second.
+struct StagedWithRest {
+  const bf16* x[2];
+
+  __device__ __forceinline__ StagedWithRest(const bf16* staged, int rows, int columns) {
+    const int g = static_cast<int>(threadIdx.x % kWarpThreads) / 4;
+#pragma unroll
+    for (int part = 0; part < 2; ++part)
+      x[part] = g < rows ? staged + (part * rows + g) * staged_pitch(columns) : nullptr;
+  }
+  __device__ __forceinline__ uint4 load(int part, int column, int columns) const {
+    return x[part] != nullptr && column < columns ? *reinterpret_cast<const uint4*>(x[part] + column)
+                                                  : make_uint4(0, 0, 0, 0);
   }
 };
 

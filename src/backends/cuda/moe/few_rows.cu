@@ -22,15 +22,21 @@ struct EntryProblem {
   MoeProblem moe;
   RouteProblem route;
   WeightView gate;
-  int gate_blocks;     // 0: the choice was made before
-  int gate_rows;       // E + S
+  int gate_blocks;   // 0: the choice was made before
+  int gate_rows;     // E + S
+  const bf16* rest;  // of x, for the router alone; null: none
+  std::int64_t rest_stride;
   float* logits;       // [rows, E + S]
   unsigned* arrivals;  // of gate blocks
 };
 
 struct EntryShared {
-  StripeSums<1> sums;
-  float logits[kFewRows][kMaxExperts + kWarpThreads];
+  // One follows the other: sums of the block's own products, then the logits of all blocks.
+  union {
+    StripeSums<1> sums;
+    StripeSums<2> sums_with_rest;
+    float logits[kFewRows][kMaxExperts + kWarpThreads];
+  };
   float bias[kMaxExperts];
   bool last;
 };
@@ -90,6 +96,20 @@ __device__ __forceinline__ void choose(const EntryProblem& p, EntryShared& share
   if (threadIdx.x == 0) *p.arrivals = 0;
 }
 
+// The router reads what rounding took from x as well: a second product, added to the first.
+template <class Turns>
+__device__ __forceinline__ void multiply_with_rest(const EntryProblem& p, Turns& turns, bf16* staged,
+                                                   StripeSums<2>& sums) {
+  wait_for_previous();
+  begin_next();
+  stage_with_rest({p.moe.x, p.rest}, {p.moe.x_stride, p.rest_stride}, p.moe.num_rows, p.moe.width, staged);
+  __syncthreads();  // x is there
+  float acc[2][4] = {};
+  turns.multiply(StagedWithRest(staged, p.moe.num_rows, p.moe.width), acc);
+  sums.put(acc);
+  __syncthreads();  // all shares are there
+}
+
 template <int kStages>
 __device__ __forceinline__ void gate_stripe(const EntryProblem& p, uint4* dynamic, EntryShared& shared) {
   using Turns = StagedTurns<WeightFormat::kBf16, kStages, 1>;
@@ -100,12 +120,20 @@ __device__ __forceinline__ void gate_stripe(const EntryProblem& p, uint4* dynami
   Turns turns(rows, warp_index() * kTurn, kStripeWarps * kTurn, p.moe.width,
               dynamic + warp_index() * Turns::kVectors);
   if (static_cast<int>(threadIdx.x) < p.route.routed) shared.bias[threadIdx.x] = p.route.bias[threadIdx.x];
-  multiply_staged(p.moe, turns, reinterpret_cast<bf16*>(dynamic + kStripeWarps * Turns::kVectors),
-                  shared.sums);
+  auto* const staged = reinterpret_cast<bf16*>(dynamic + kStripeWarps * Turns::kVectors);
   const int row = static_cast<int>(threadIdx.x) / kGateRows;
   const int i = static_cast<int>(threadIdx.x) % kGateRows;
+  float logit = 0;
+  if (p.rest == nullptr) {
+    multiply_staged(p.moe, turns, staged, shared.sums);
+    if (row < p.moe.num_rows) logit = shared.sums.get(row, i);
+  } else {
+    multiply_with_rest(p, turns, staged, shared.sums_with_rest);
+    const StripeSums<2>& sums = shared.sums_with_rest;
+    if (row < p.moe.num_rows) logit = __fadd_rn(sums.get(row, i), sums.get(kStripeUnits + row, i));
+  }
   if (row < p.moe.num_rows && first_row + i < p.gate_rows) {
-    p.logits[row * p.route.logits_stride + first_row + i] = shared.sums.get(row, i);
+    p.logits[row * p.route.logits_stride + first_row + i] = logit;
   }
   choose(p, shared);
 }
@@ -276,20 +304,27 @@ template <int kStages>
 std::int64_t entry_bytes(const MoeProblem& p) {
   return kBlockStageBytes<StagedTurns<WeightFormat::kBf16, kStages>> + staged_bytes(p.num_rows, p.width);
 }
+// The same where the router reads a rest: its blocks have half the weights and twice the rows.
+template <int kStages>
+std::int64_t entry_bytes(const EntryProblem& p) {
+  const std::int64_t router = kBlockStageBytes<StagedTurns<WeightFormat::kBf16, kStages, 1>> +
+                              staged_bytes(std::int64_t{2} * p.moe.num_rows, p.moe.width);
+  return std::max(entry_bytes<kStages>(p.moe), p.rest == nullptr ? 0 : router);
+}
 
 template <int kStages>
 void launch_entry_as(const EntryProblem& p, const Launch& launch) {
   const std::int64_t stripes = ceil_div(p.moe.hidden_width, kStripeUnits);
   const dim3 grid(static_cast<unsigned>(p.gate_blocks + p.moe.shared_banks() * stripes));
   if (grid.x == 0) return;
-  const std::int64_t bytes = entry_bytes<kStages>(p.moe);
+  const std::int64_t bytes = entry_bytes<kStages>(p);
   allow_shared_memory(expert_entry_kernel<kStages>, bytes);
   start_overlapped(expert_entry_kernel<kStages>, {grid, kStripeThreads, bytes}, launch, p);
   check_launch();
 }
 
 void launch_entry(const EntryProblem& p, const Launch& launch) {
-  if (entry_bytes<6>(p.moe) <= kMaxStagedBytes) return launch_entry_as<6>(p, launch);
+  if (entry_bytes<6>(p) <= kMaxStagedBytes) return launch_entry_as<6>(p, launch);
   launch_entry_as<3>(p, launch);
 }
 
@@ -365,14 +400,19 @@ void moe_few_rows(const ops::MoeArgs& args, const Launch& launch) {
 
 void mixture(const ops::MixtureArgs& args, const Launch& launch) {
   if (args.moe.x.rows() == 0) return;
-  if (!takes_few_rows(args.moe) || !router_fits(args)) {
+  EntryProblem entry{};
+  entry.moe = problem_of(args.moe, 0, args.moe.x.rows());
+  if (!args.gate.x_rest.empty()) {
+    expect_bf16(args.gate.x_rest);
+    entry.rest = args.gate.x_rest.as<bf16>();
+    entry.rest_stride = args.gate.x_rest.row_stride;
+  }
+  if (!takes_few_rows(args.moe) || !router_fits(args) || entry_bytes<3>(entry) > kMaxStagedBytes) {
     linear(args.gate, launch);
     route(args.route, launch);
     moe(args.moe, launch);
     return;
   }
-  EntryProblem entry{};
-  entry.moe = problem_of(args.moe, 0, args.moe.x.rows());
   entry.route = problem_of(args.route);
   entry.gate = view_of(args.gate.weights[0]);
   entry.gate_rows = static_cast<int>(args.gate.weights[0].rows);

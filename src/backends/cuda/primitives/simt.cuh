@@ -6,6 +6,7 @@
 #include <cuda_bf16.h>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace inkstone::cuda {
 
@@ -51,6 +52,36 @@ __device__ __forceinline__ Float8 load8(const float* from) {
 __device__ __forceinline__ void store8(float* to, const Float8& x) {
   reinterpret_cast<float4*>(to)[0] = make_float4(x.v[0], x.v[1], x.v[2], x.v[3]);
   reinterpret_cast<float4*>(to)[1] = make_float4(x.v[4], x.v[5], x.v[6], x.v[7]);
+}
+
+// Eight values as they lie in memory: fetched early, widened when they are used.
+template <class T>
+struct Raw8;
+template <>
+struct Raw8<bf16> {
+  uint4 raw;
+  __device__ __forceinline__ void load(const bf16* from) { raw = *reinterpret_cast<const uint4*>(from); }
+  [[nodiscard]] __device__ __forceinline__ Float8 wide() const { return widen(raw); }
+};
+template <>
+struct Raw8<float> {
+  Float8 raw;
+  __device__ __forceinline__ void load(const float* from) { raw = load8(from); }
+  [[nodiscard]] __device__ __forceinline__ Float8 wide() const { return raw; }
+};
+
+// As memory of type T would hold it.
+template <class T>
+__device__ __forceinline__ float as_stored(float value) {
+  if constexpr (std::is_same_v<T, bf16>) return round_bf16(value);
+  return value;
+}
+// What rounding to BF16 takes from each.
+__device__ __forceinline__ Float8 rest_of(const Float8& x) {
+  Float8 rest;
+#pragma unroll
+  for (int j = 0; j < 8; ++j) rest.v[j] = __fsub_rn(x.v[j], round_bf16(x.v[j]));
+  return rest;
 }
 
 // Every lane gets the sum; the tree is fixed.
