@@ -275,7 +275,8 @@ TEST_P(Mixture, GivesTheBitsOfItsParts) {
        {Sizes{1, 128, 64, 16, 4, false}, Sizes{1, 256, 128, 16, 4, true}, Sizes{8, 256, 384, 17, 6, true},
         Sizes{1, 6144, 128, 8, 4, true}, Sizes{2, 6144, 128, 8, 4, true}, Sizes{8, 6144, 64, 8, 4, true},
         Sizes{5, 128, 64, 256, 6, true}, Sizes{3, 128, 64, 16, 4, true, true},
-        Sizes{9, 256, 128, 16, 4, true}, Sizes{4, 512, 768, 12, 6, false}}) {
+        Sizes{9, 256, 128, 16, 4, true}, Sizes{16, 6144, 64, 8, 4, true}, Sizes{17, 256, 128, 16, 4, true},
+        Sizes{4, 512, 768, 12, 6, false}}) {
     for (const bool with_rest : {true, false}) {
       MixtureProblem problem(random, activation(), sizes);
       problem.sizes.with_rest = with_rest && !is_enough(GetParam());
@@ -295,7 +296,7 @@ TEST_P(Mixture, ARowsBitsAreItsOwn) {
     many.row_sequence.set(39, 0);
     many.sizes.with_rest = activation() == ScalarType::kBF16;
     const HostTensor expected = run(subject(), many, true).back();
-    for (const std::int64_t rows : {1, 2, 8}) {
+    for (const std::int64_t rows : {1, 2, 8, 9, 16}) {
       MixtureProblem few = many;  // weights are views of `many`, which outlives this
       few.sizes.rows = rows;
       few.x = HostTensor(activation(), {rows, 256});

@@ -215,9 +215,9 @@ void launch_linear(const LinearProblem& problem, int stripes, const Launch& laun
     return dim3(static_cast<unsigned>(stripes), static_cast<unsigned>(ceil_div(problem.num_rows, 8 * tiles)));
   };
   if (problem.num_rows <= 8) {
-    linear_kernel<kFormat, 1, Rows::kFew><<<grid_for(1), kStripeThreads, 0, launch.stream>>>(problem);
+    start_overlapped(linear_kernel<kFormat, 1, Rows::kFew>, {grid_for(1), kStripeThreads}, launch, problem);
   } else if (problem.num_rows <= kFewRows) {
-    linear_kernel<kFormat, 4, Rows::kFew><<<grid_for(4), kStripeThreads, 0, launch.stream>>>(problem);
+    start_overlapped(linear_kernel<kFormat, 4, Rows::kFew>, {grid_for(4), kStripeThreads}, launch, problem);
   } else {
     linear_kernel<kFormat, 4, Rows::kMany><<<grid_for(4), kStripeThreads, 0, launch.stream>>>(problem);
   }
@@ -227,10 +227,13 @@ void launch_linear(const LinearProblem& problem, int stripes, const Launch& laun
 template <WeightFormat kFormat>
 void launch_gated(const GatedProblem& problem, const Launch& launch) {
   const auto stripes = static_cast<unsigned>(ceil_div(problem.width, kStripeUnits));
+  const dim3 grid(stripes, static_cast<unsigned>(ceil_div(problem.num_rows, 32)));
   if (problem.num_rows <= 8) {
-    gated_linear_kernel<kFormat, 1, Rows::kFew><<<stripes, kStripeThreads, 0, launch.stream>>>(problem);
+    start_overlapped(gated_linear_kernel<kFormat, 1, Rows::kFew>, {dim3(stripes), kStripeThreads}, launch,
+                     problem);
+  } else if (problem.num_rows <= kFewRows) {
+    start_overlapped(gated_linear_kernel<kFormat, 4, Rows::kMany>, {grid, kStripeThreads}, launch, problem);
   } else {
-    const dim3 grid(stripes, static_cast<unsigned>(ceil_div(problem.num_rows, 32)));
     gated_linear_kernel<kFormat, 4, Rows::kMany><<<grid, kStripeThreads, 0, launch.stream>>>(problem);
   }
   check_launch();
@@ -279,10 +282,6 @@ WeightFormat shared_format(const ops::LinearArgs& args) {
   }
   return format;
 }
-
-}  // namespace
-
-namespace {
 
 void run_linear(const LinearProblem& problem, int stripes, WeightFormat format, const Launch& launch) {
   switch (format) {

@@ -15,6 +15,7 @@
 #include "backends/cuda/linear/lanes.h"
 #include "backends/cuda/primitives/mma.cuh"
 #include "backends/cuda/primitives/nvfp4.cuh"
+#include "backends/cuda/primitives/overlap.cuh"
 
 namespace inkstone::cuda {
 
@@ -239,12 +240,14 @@ inline constexpr int kTurnsAhead = kFormat == WeightFormat::kBf16Loose ? 1
                                                                        : 3;
 
 // One stripe by a whole block: the columns are dealt to its warps. acc: this warp's share, whose order does
-// not depend on kAhead.
+// not depend on kAhead. The first weights are sent for before the kernel waits for its inputs.
 template <WeightFormat kFormat, int kTiles, int kAhead = kTurnsAhead<kFormat, kTiles>>
 __device__ __forceinline__ void accumulate(const LaneRows& rows, const GlobalInputs<kFormat, kTiles>& inputs,
                                            int columns, float (&acc)[kTiles][4]) {
   const int warp = static_cast<int>(threadIdx.x) / kWarpThreads;
   StripeTurns<kFormat, kAhead> turns(rows, warp * kTurn, kStripeWarps * kTurn, columns);
+  wait_for_previous();
+  begin_next();
   turns.multiply(inputs, acc);
 }
 

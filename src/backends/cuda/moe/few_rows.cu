@@ -12,7 +12,8 @@
 namespace inkstone::cuda {
 namespace {
 
-constexpr std::int64_t kFewRows = 8;  // columns of one tile
+constexpr std::int64_t kFewRows = 16;
+constexpr int kTileRows = 8;  // columns of one product: more rows are more blocks, whose weights come from L2
 constexpr int kMaxSlots = 32;
 constexpr int kGateRows = 8;    // of a block: half a stripe, since the router is latency bound
 constexpr int kDownStages = 3;  // of a rank of eight all: K is 384 there
@@ -22,6 +23,7 @@ struct EntryProblem {
   MoeProblem moe;
   RouteProblem route;
   WeightView gate;
+  int tile_rows;     // of x, in one block
   int gate_blocks;   // 0: the choice was made before
   int gate_rows;     // E + S
   const bf16* rest;  // of x, for the router alone; null: none
@@ -35,7 +37,7 @@ struct EntryShared {
   union {
     StripeSums<1> sums;
     StripeSums<2> sums_with_rest;
-    float logits[kFewRows][kMaxExperts + kWarpThreads];
+    float logits[kTileRows][kMaxExperts + kWarpThreads];
   };
   float bias[kMaxExperts];
   bool last;
@@ -43,36 +45,48 @@ struct EntryShared {
 
 __device__ __forceinline__ int warp_index() { return static_cast<int>(threadIdx.x) / kWarpThreads; }
 
+// The block's rows of x.
+struct RowTile {
+  int first, count;
+
+  __device__ static RowTile of(const EntryProblem& p) {
+    const int first = static_cast<int>(blockIdx.y) * p.tile_rows;
+    return {first, min(p.tile_rows, p.moe.num_rows - first)};
+  }
+};
+
 // Columns dealt to the warps as in linear_kernel; rows of x behind the turns' shared memory.
 template <class Turns>
-__device__ __forceinline__ void multiply_staged(const MoeProblem& p, Turns& turns, bf16* staged,
-                                                StripeSums<1>& sums) {
+__device__ __forceinline__ void multiply_staged(const MoeProblem& p, const RowTile& tile, Turns& turns,
+                                                bf16* staged, StripeSums<1>& sums) {
   wait_for_previous();
   begin_next();
-  stage_rows<WeightFormat::kBf16>(p.x, p.x_stride, p.num_rows, p.width, staged);
+  stage_rows<WeightFormat::kBf16>(p.x + tile.first * p.x_stride, p.x_stride, tile.count, p.width, staged);
   __syncthreads();  // x is there
   float acc[1][4] = {};
-  turns.multiply(StagedInputs(staged, p.num_rows, p.width), acc);
+  turns.multiply(StagedInputs(staged, tile.count, p.width), acc);
   sums.put(acc);
   __syncthreads();  // all shares are there
 }
 
 template <int kStages>
-__device__ __forceinline__ void shared_stripe(const MoeProblem& p, int block, uint4* dynamic,
+__device__ __forceinline__ void shared_stripe(const EntryProblem& entry, int block, uint4* dynamic,
                                               StripeSums<1>& sums) {
+  const MoeProblem& p = entry.moe;
+  const RowTile tile = RowTile::of(entry);
   using Turns = StagedTurns<WeightFormat::kBf16, kStages>;
   const int stripes = (p.hidden_width + kStripeUnits - 1) / kStripeUnits;
   const int bank = block / stripes;
   const int first_unit = block % stripes * kStripeUnits;
   Turns turns(gated_rows(p.gate[1], p.up[1], bank, first_unit, p.hidden_width), warp_index() * kTurn,
               kStripeWarps * kTurn, p.width, dynamic + warp_index() * Turns::kVectors);
-  multiply_staged(p, turns, reinterpret_cast<bf16*>(dynamic + kStripeWarps * Turns::kVectors), sums);
+  multiply_staged(p, tile, turns, reinterpret_cast<bf16*>(dynamic + kStripeWarps * Turns::kVectors), sums);
   const int row = static_cast<int>(threadIdx.x) / kStripeUnits;
   const int unit = static_cast<int>(threadIdx.x) % kStripeUnits;
-  if (row >= p.num_rows || first_unit + unit >= p.hidden_width) return;
-  p.shared_hidden[(row * p.shared_banks() + bank) * static_cast<std::int64_t>(p.hidden_width) + first_unit +
-                  unit] = gated_unit(sums.get(row, unit) * p.gate[1].factor(bank),
-                                     sums.get(row, kStripeUnits + unit) * p.up[1].factor(bank));
+  if (row >= tile.count || first_unit + unit >= p.hidden_width) return;
+  p.shared_hidden[((tile.first + row) * p.shared_banks() + bank) * static_cast<std::int64_t>(p.hidden_width) +
+                  first_unit + unit] = gated_unit(sums.get(row, unit) * p.gate[1].factor(bank),
+                                                  sums.get(row, kStripeUnits + unit) * p.up[1].factor(bank));
 }
 
 // The last gate block to arrive chooses for all rows.
@@ -80,32 +94,38 @@ __device__ __forceinline__ void choose(const EntryProblem& p, EntryShared& share
   __threadfence();  // this thread's logits are visible before the block counts as arrived
   __syncthreads();  // all of the block's logits are
   if (threadIdx.x == 0) {
-    shared.last = atomicAdd(p.arrivals, 1U) == static_cast<unsigned>(p.gate_blocks - 1);
+    shared.last = atomicAdd(p.arrivals, 1U) == static_cast<unsigned>(p.gate_blocks) * gridDim.y - 1;
   }
   __syncthreads();  // the verdict is there
   if (!shared.last) return;
   __threadfence();
-  for (int i = static_cast<int>(threadIdx.x); i < p.moe.num_rows * p.gate_rows; i += kStripeThreads) {
-    shared.logits[i / p.gate_rows][i % p.gate_rows] =
-        __ldcg(p.logits + i / p.gate_rows * p.route.logits_stride + i % p.gate_rows);
-  }
-  __syncthreads();  // the logits are in shared memory
-  if (warp_index() < p.moe.num_rows) {
-    route_row(p.route, warp_index(), shared.logits[warp_index()], shared.bias);
+  for (int first = 0; first < p.moe.num_rows; first += kTileRows) {
+    const int rows = min(kTileRows, p.moe.num_rows - first);
+    for (int i = static_cast<int>(threadIdx.x); i < rows * p.gate_rows; i += kStripeThreads) {
+      const int row = i / p.gate_rows;
+      shared.logits[row][i % p.gate_rows] =
+          __ldcg(p.logits + (first + row) * p.route.logits_stride + i % p.gate_rows);
+    }
+    __syncthreads();  // the logits are in shared memory
+    if (warp_index() < rows) {
+      route_row(p.route, first + warp_index(), shared.logits[warp_index()], shared.bias);
+    }
+    __syncthreads();  // read before the next rows' replace them
   }
   if (threadIdx.x == 0) *p.arrivals = 0;
 }
 
 // The router reads what rounding took from x as well: a second product, added to the first.
 template <class Turns>
-__device__ __forceinline__ void multiply_with_rest(const EntryProblem& p, Turns& turns, bf16* staged,
-                                                   StripeSums<2>& sums) {
+__device__ __forceinline__ void multiply_with_rest(const EntryProblem& p, const RowTile& tile, Turns& turns,
+                                                   bf16* staged, StripeSums<2>& sums) {
   wait_for_previous();
   begin_next();
-  stage_with_rest({p.moe.x, p.rest}, {p.moe.x_stride, p.rest_stride}, p.moe.num_rows, p.moe.width, staged);
+  stage_with_rest({p.moe.x + tile.first * p.moe.x_stride, p.rest + tile.first * p.rest_stride},
+                  {p.moe.x_stride, p.rest_stride}, tile.count, p.moe.width, staged);
   __syncthreads();  // x is there
   float acc[2][4] = {};
-  turns.multiply(StagedWithRest(staged, p.moe.num_rows, p.moe.width), acc);
+  turns.multiply(StagedWithRest(staged, tile.count, p.moe.width), acc);
   sums.put(acc);
   __syncthreads();  // all shares are there
 }
@@ -115,6 +135,7 @@ __device__ __forceinline__ void gate_stripe(const EntryProblem& p, uint4* dynami
   using Turns = StagedTurns<WeightFormat::kBf16, kStages, 1>;
   const int lane = static_cast<int>(threadIdx.x % kWarpThreads);
   const int first_row = static_cast<int>(blockIdx.x) * kGateRows;
+  const RowTile tile = RowTile::of(p);
   LaneRows rows{};
   point_to_row(p.gate, 0, min(first_row + lane / 4, p.gate_rows - 1), 0, rows);
   Turns turns(rows, warp_index() * kTurn, kStripeWarps * kTurn, p.moe.width,
@@ -125,22 +146,22 @@ __device__ __forceinline__ void gate_stripe(const EntryProblem& p, uint4* dynami
   const int i = static_cast<int>(threadIdx.x) % kGateRows;
   float logit = 0;
   if (p.rest == nullptr) {
-    multiply_staged(p.moe, turns, staged, shared.sums);
-    if (row < p.moe.num_rows) logit = shared.sums.get(row, i);
+    multiply_staged(p.moe, tile, turns, staged, shared.sums);
+    if (row < tile.count) logit = shared.sums.get(row, i);
   } else {
-    multiply_with_rest(p, turns, staged, shared.sums_with_rest);
+    multiply_with_rest(p, tile, turns, staged, shared.sums_with_rest);
     const StripeSums<2>& sums = shared.sums_with_rest;
-    if (row < p.moe.num_rows) logit = __fadd_rn(sums.get(row, i), sums.get(kStripeUnits + row, i));
+    if (row < tile.count) logit = __fadd_rn(sums.get(row, i), sums.get(kTileRows + row, i));
   }
-  if (row < p.moe.num_rows && first_row + i < p.gate_rows) {
-    p.logits[row * p.route.logits_stride + first_row + i] = logit;
+  if (row < tile.count && first_row + i < p.gate_rows) {
+    p.logits[(tile.first + row) * p.route.logits_stride + first_row + i] = logit;
   }
   choose(p, shared);
 }
 
 // Computes: router logits and the choice (as linear_kernel and route_kernel); silu(gate x) * (up x) of the
 // shared experts, before gamma.
-// Layout: blocks of 8 router rows, then blocks of 8 hidden units of a shared expert; all rows of x in each.
+// Layout: blocks of 8 router rows, then blocks of 8 hidden units of a shared expert, each times tiles of x.
 // Roles: a warp multiplies its share of the columns; the last router block chooses, a warp a row, while the
 // shared experts' weights still come. Synchronisation: a barrier for x, one for the shares; the router's
 // blocks count their arrivals. Budget: the weights once, all of a block's under way with six stages.
@@ -152,7 +173,7 @@ __global__ void __launch_bounds__(kStripeThreads, 1) expert_entry_kernel(EntryPr
   if (block < p.gate_blocks) {
     gate_stripe<kStages>(p, dynamic, shared);
   } else {
-    shared_stripe<kStages>(p.moe, block - p.gate_blocks, dynamic, shared.sums);
+    shared_stripe<kStages>(p, block - p.gate_blocks, dynamic, shared.sums);
   }
 }
 
@@ -300,31 +321,40 @@ template <WeightFormat kFormat>
 std::int64_t up_bytes(const MoeProblem& p) {
   return kBlockStageBytes<UpTurns<kFormat>> + staged_bytes(1, p.width);
 }
+// Of a block with `rows` rows of x. Where the router reads a rest, its blocks have half the weights and twice
+// the rows.
 template <int kStages>
-std::int64_t entry_bytes(const MoeProblem& p) {
-  return kBlockStageBytes<StagedTurns<WeightFormat::kBf16, kStages>> + staged_bytes(p.num_rows, p.width);
-}
-// The same where the router reads a rest: its blocks have half the weights and twice the rows.
-template <int kStages>
-std::int64_t entry_bytes(const EntryProblem& p) {
+std::int64_t entry_bytes(const EntryProblem& p, int rows) {
+  const std::int64_t shared =
+      kBlockStageBytes<StagedTurns<WeightFormat::kBf16, kStages>> + staged_bytes(rows, p.moe.width);
   const std::int64_t router = kBlockStageBytes<StagedTurns<WeightFormat::kBf16, kStages, 1>> +
-                              staged_bytes(std::int64_t{2} * p.moe.num_rows, p.moe.width);
-  return std::max(entry_bytes<kStages>(p.moe), p.rest == nullptr ? 0 : router);
+                              staged_bytes(std::int64_t{2} * rows, p.moe.width);
+  return std::max(shared, p.rest == nullptr ? 0 : router);
+}
+
+// As few tiles as fit, of equal size; false where not even single rows fit.
+bool set_tiles(EntryProblem& p) {
+  for (int tiles = static_cast<int>(ceil_div(p.moe.num_rows, kTileRows)); tiles <= p.moe.num_rows; ++tiles) {
+    p.tile_rows = static_cast<int>(ceil_div(p.moe.num_rows, tiles));
+    if (entry_bytes<3>(p, p.tile_rows) <= kMaxStagedBytes) return true;
+  }
+  return false;
 }
 
 template <int kStages>
 void launch_entry_as(const EntryProblem& p, const Launch& launch) {
   const std::int64_t stripes = ceil_div(p.moe.hidden_width, kStripeUnits);
-  const dim3 grid(static_cast<unsigned>(p.gate_blocks + p.moe.shared_banks() * stripes));
+  const dim3 grid(static_cast<unsigned>(p.gate_blocks + p.moe.shared_banks() * stripes),
+                  static_cast<unsigned>(ceil_div(p.moe.num_rows, p.tile_rows)));
   if (grid.x == 0) return;
-  const std::int64_t bytes = entry_bytes<kStages>(p);
+  const std::int64_t bytes = entry_bytes<kStages>(p, p.tile_rows);
   allow_shared_memory(expert_entry_kernel<kStages>, bytes);
   start_overlapped(expert_entry_kernel<kStages>, {grid, kStripeThreads, bytes}, launch, p);
   check_launch();
 }
 
 void launch_entry(const EntryProblem& p, const Launch& launch) {
-  if (entry_bytes<6>(p) <= kMaxStagedBytes) return launch_entry_as<6>(p, launch);
+  if (entry_bytes<6>(p, p.tile_rows) <= kMaxStagedBytes) return launch_entry_as<6>(p, launch);
   launch_entry_as<3>(p, launch);
 }
 
@@ -383,8 +413,11 @@ bool takes_few_rows(const ops::MoeArgs& args) {
                                   format_of(args.shared_w2) != WeightFormat::kBf16)) {
     return false;
   }
-  const MoeProblem p = problem_of(args, 0, args.x.rows());
-  std::int64_t bytes = entry_bytes<3>(p);
+  EntryProblem entry{};
+  entry.moe = problem_of(args, 0, args.x.rows());
+  if (!set_tiles(entry)) return false;
+  const MoeProblem& p = entry.moe;
+  std::int64_t bytes = 0;
   with_format(looser_format(args.routed_w13),
               [&](auto format) { bytes = std::max(bytes, up_bytes<decltype(format)::value>(p)); });
   with_format(format_of(args.routed_w2),
@@ -395,6 +428,7 @@ bool takes_few_rows(const ops::MoeArgs& args) {
 void moe_few_rows(const ops::MoeArgs& args, const Launch& launch) {
   EntryProblem entry{};
   entry.moe = problem_of(args, 0, args.x.rows());
+  set_tiles(entry);
   run(args, entry, launch);
 }
 
@@ -407,7 +441,7 @@ void mixture(const ops::MixtureArgs& args, const Launch& launch) {
     entry.rest = args.gate.x_rest.as<bf16>();
     entry.rest_stride = args.gate.x_rest.row_stride;
   }
-  if (!takes_few_rows(args.moe) || !router_fits(args) || entry_bytes<3>(entry) > kMaxStagedBytes) {
+  if (!takes_few_rows(args.moe) || !router_fits(args) || !set_tiles(entry)) {
     linear(args.gate, launch);
     route(args.route, launch);
     moe(args.moe, launch);
