@@ -48,9 +48,9 @@ HostTensor run(Side& side, HostTensor& x, std::vector<HostBank>& weights, const 
 
 TEST_P(Linear, AgreesForRowsAroundEveryTile) {
   Random random(1);
-  for (const Case& shape :
-       {Case{1, 128, {64}}, Case{7, 64, {40}}, Case{8, 96, {18, 16}}, Case{9, 128, {512, 256, 256, 64}},
-        Case{33, 256, {258}}, Case{129, 320, {72}}, Case{2, 6144, {768, 128, 128, 128}}}) {
+  for (const Case& shape : {Case{1, 128, {64}}, Case{7, 64, {40}}, Case{8, 96, {18, 16}},
+                            Case{9, 128, {512, 256, 256, 64}}, Case{33, 256, {258}}, Case{129, 320, {72}},
+                            Case{300, 1024, {200, 130}}, Case{2, 6144, {768, 128, 128, 128}}}) {
     std::vector<HostBank> weights;
     for (const std::int64_t rows : shape.outputs) {
       weights.push_back(
@@ -157,6 +157,23 @@ TEST_P(Linear, ARowsBitsAreItsOwn) {
   }
 }
 
+// Leading rows of one class and the rest of the other: each has the bits that its class gives it.
+TEST_P(Linear, TakesRowsOfBothClassesAtOnce) {
+  Random random(8);
+  std::vector<HostBank> weights;
+  weights.push_back(random.bf16_bank(1, 96, 384, 0.05F));
+  const std::int64_t rows = 50;
+  const std::int64_t step_rows = 5;
+  HostTensor x = random.tensor(activation(), {rows, 384});
+  const HostTensor steps = run(subject(), x, weights, {ScalarType::kF32, 1, nullptr, rows});
+  const HostTensor prefill = run(subject(), x, weights, {ScalarType::kF32, 1, nullptr, 0});
+  const HostTensor both = run(subject(), x, weights, {ScalarType::kF32, 1, nullptr, step_rows});
+  const std::size_t border = step_rows * 96 * sizeof(float);
+  EXPECT_EQ(std::memcmp(both.bytes.data(), steps.bytes.data(), border), 0);
+  EXPECT_EQ(
+      std::memcmp(both.bytes.data() + border, prefill.bytes.data() + border, both.bytes.size() - border), 0);
+}
+
 class GatedLinear : public Conformance {};
 INK_CONFORMANCE(GatedLinear);
 
@@ -175,10 +192,12 @@ TEST_P(GatedLinear, AgreesOnInterleavedHalves) {
   Random random(6);
   for (const std::int64_t columns : {128, 1024}) {
     HostBank fused = random.bf16_bank(1, 2 * 136, columns, 1 / std::sqrt(static_cast<float>(columns)));
-    for (const std::int64_t rows : {1, 8, 9, 50}) {
+    for (const std::int64_t rows : {1, 8, 9, 50, 150}) {
       HostTensor x = random.tensor(activation(), {rows, columns});
-      EXPECT_TRUE(near(run_gated(subject(), x, fused, 0), run_gated(reference(), x, fused, 0), 3 * rounding(),
-                       noise(columns)));
+      const HostTensor expected = run_gated(reference(), x, fused, 0);
+      for (const std::int64_t step_rows : {std::int64_t{0}, std::int64_t{6}, rows})
+        EXPECT_TRUE(near(run_gated(subject(), x, fused, step_rows), expected, 3 * rounding(), noise(columns)))
+            << rows << " rows, " << step_rows << " of steps";
     }
   }
 }

@@ -141,10 +141,11 @@ TEST_P(Moe, AgreesForBf16AndNvfp4) {
   Random random(2);
   for (const Sizes& sizes :
        {Sizes{1, 128, 64, 16, 4, false}, Sizes{1, 128, 64, 16, 4, true}, Sizes{9, 256, 128, 16, 4, true},
-        Sizes{70, 128, 64, 16, 4, true}, Sizes{33, 256, 384, 40, 6, false}}) {
+        Sizes{70, 128, 64, 16, 4, true}, Sizes{33, 256, 384, 40, 6, false}, Sizes{200, 128, 192, 8, 4, true},
+        Sizes{300, 192, 64, 6, 4, false}}) {
     Mixture mixture = make_mixture(random, sizes, activation());
     const HostTensor expected = run(reference(), mixture, 0);
-    for (const std::int64_t step_rows : {std::int64_t{0}, sizes.rows}) {
+    for (const std::int64_t step_rows : {std::int64_t{0}, sizes.rows / 3, sizes.rows}) {
       EXPECT_TRUE(near(run(subject(), mixture, step_rows), expected, 2 * rounding(), kHiddenNoise))
           << sizes.rows << " rows, " << sizes.width << " x " << sizes.hidden
           << (sizes.quantised ? " NVFP4" : " BF16");

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cuda/kernels.h"
+#include "backends/cuda/linear/prefill.h"
+#include "backends/cuda/linear/problem.cuh"
 #include "backends/cuda/linear/staged.cuh"
-#include "backends/cuda/linear/weights.h"
 #include "backends/cuda/primitives/overlap.cuh"
 
 namespace inkstone::cuda {
 namespace {
-
-constexpr int kMaxParts = 4;
 
 // Up to this many rows the way to memory is what counts: weights are read turns ahead of their use. Above,
 // many blocks share a stripe from L2, and registers are better spent on more blocks. The same bits either
@@ -23,45 +22,6 @@ template <WeightFormat kFormat, int kTiles, Rows kRows>
 inline constexpr int kAhead = kRows == Rows::kFew ? kTurnsAhead<kFormat, kTiles> : 1;
 template <Rows kRows>
 inline constexpr int kLeastBlocks = kRows == Rows::kFew ? 2 : 3;  // per multiprocessor
-
-// One weight of several that share an input.
-struct LinearPart {
-  WeightView weight;
-  int num_rows;
-  int first_stripe;  // of the grid
-  int first_column;  // of the output
-};
-
-struct LinearProblem {
-  LinearPart parts[kMaxParts];
-  int num_parts;
-  const bf16* x;
-  std::int64_t x_stride;
-  void* out;
-  std::int64_t out_stride;
-  bool out_is_float;
-  bool adds;  // to out, which is float
-  int num_rows;
-  int columns;  // K
-  float alpha;
-  const void* out_scale;  // null, or one number
-  bool out_scale_is_float;
-
-  __device__ float scale() const {
-    if (out_scale == nullptr) return alpha;
-    return alpha * (out_scale_is_float ? *static_cast<const float*>(out_scale)
-                                       : __bfloat162float(*static_cast<const bf16*>(out_scale)));
-  }
-  __device__ void store(int row, int column, float value) const {
-    const std::int64_t at = row * out_stride + column;
-    if (out_is_float) {
-      auto* const to = static_cast<float*>(out) + at;
-      *to = adds ? __fadd_rn(*to, value) : value;
-    } else {
-      static_cast<bf16*>(out)[at] = __float2bfloat16_rn(value);
-    }
-  }
-};
 
 template <WeightFormat kFormat, int kTiles>
 __device__ __forceinline__ GlobalInputs<kFormat, kTiles> lane_inputs(const bf16* x, std::int64_t stride,
@@ -149,17 +109,6 @@ __global__ void __launch_bounds__(kStripeThreads, kStages == 1 ? 4 : 6 / kStages
   __syncthreads();  // all shares are there
   store_sums(p, stripe, 0, sums);
 }
-
-struct GatedProblem {
-  WeightView gate, up;
-  const bf16* x;
-  std::int64_t x_stride;
-  bf16* out;
-  std::int64_t out_stride;
-  int num_rows;
-  int columns;
-  int width;  // F
-};
 
 // Computes: out = silu(gate . x) * (up . x), both products rounded to BF16 before.
 // Layout, roles, synchronisation, budget: as linear_kernel, a stripe being 8 units.
@@ -298,21 +247,50 @@ void run_linear(const LinearProblem& problem, int stripes, WeightFormat format, 
 
 }  // namespace
 
+namespace {
+
+// Rows from `begin` on.
+LinearProblem rows_from(LinearProblem problem, std::int64_t begin) {
+  problem.x += begin * problem.x_stride;
+  problem.out =
+      static_cast<std::byte*>(problem.out) + begin * problem.out_stride * (problem.out_is_float ? 4 : 2);
+  problem.num_rows -= static_cast<int>(begin);
+  return problem;
+}
+
+GatedProblem rows_from(GatedProblem problem, std::int64_t begin) {
+  problem.x += begin * problem.x_stride;
+  problem.out += begin * problem.out_stride;
+  problem.num_rows -= static_cast<int>(begin);
+  return problem;
+}
+
+// Step rows and prefill rows (`architecture.md` 1.2) of one input.
+void run_classes(const ops::LinearArgs& args, bool adds, const Launch& launch) {
+  LinearProblem problem = problem_of(args);
+  problem.adds = adds;
+  const int stripes = add_parts(args, problem);
+  const bool tiled =
+      is_vectorised(args.x) && std::all_of(args.weights.begin(), args.weights.end(), tiles_take);
+  const std::int64_t step_rows = tiled ? std::min(args.step_rows, args.x.rows()) : args.x.rows();
+  if (step_rows < args.x.rows())
+    linear_prefill(rows_from(problem, step_rows), args.weights[0].quantised(), launch);
+  problem.num_rows = static_cast<int>(step_rows);
+  if (step_rows > 0) run_linear(problem, stripes, shared_format(args), launch);
+}
+
+}  // namespace
+
 void linear(const ops::LinearArgs& args, const Launch& launch) {
   INK_CHECK(args.x.type == ScalarType::kBF16, "activations on CUDA are BF16");
   INK_CHECK(!args.weights.empty() && args.weights.size() <= kMaxParts, "one to four weights");
   if (args.x.rows() == 0) return;
-  LinearProblem problem = problem_of(args);
-  const int stripes = add_parts(args, problem);
-  run_linear(problem, stripes, shared_format(args), launch);
+  run_classes(args, false, launch);
   if (args.x_rest.empty()) return;
   // A product by itself, so that its sum has one order wherever it is made.
   ops::LinearArgs rest = args;
   rest.x = args.x_rest;
-  problem.x = rest.x.as<bf16>();
-  problem.x_stride = rest.x.row_stride;
-  problem.adds = true;
-  run_linear(problem, stripes, shared_format(rest), launch);
+  run_classes(rest, true, launch);
 }
 
 void gated_linear(const ops::GatedLinearArgs& args, const Launch& launch) {
@@ -320,15 +298,21 @@ void gated_linear(const ops::GatedLinearArgs& args, const Launch& launch) {
   if (args.x.rows() == 0) return;
   const MatrixBank& gate = args.weight.gate;
   INK_CHECK(gate.quantised() == args.weight.up.quantised(), "both halves have one number type");
-  const GatedProblem problem{view_of(gate),
-                             view_of(args.weight.up),
-                             args.x.as<bf16>(),
-                             args.x.row_stride,
-                             args.out.as<bf16>(),
-                             args.out.row_stride,
-                             static_cast<int>(args.x.rows()),
-                             static_cast<int>(args.x.shape[1]),
-                             static_cast<int>(gate.rows)};
+  GatedProblem problem{view_of(gate),
+                       view_of(args.weight.up),
+                       args.x.as<bf16>(),
+                       args.x.row_stride,
+                       args.out.as<bf16>(),
+                       args.out.row_stride,
+                       static_cast<int>(args.x.rows()),
+                       static_cast<int>(args.x.shape[1]),
+                       static_cast<int>(gate.rows)};
+  const bool tiled = tiles_take(gate) && tiles_take(args.weight.up);
+  const std::int64_t step_rows = tiled ? std::min(args.step_rows, args.x.rows()) : args.x.rows();
+  if (step_rows < args.x.rows())
+    gated_linear_prefill(rows_from(problem, step_rows), gate.quantised(), launch);
+  problem.num_rows = static_cast<int>(step_rows);
+  if (step_rows == 0) return;
   switch (std::max(format_of(gate), format_of(args.weight.up))) {
     case WeightFormat::kBf16:
       return launch_gated<WeightFormat::kBf16>(problem, launch);

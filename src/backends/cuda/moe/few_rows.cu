@@ -441,7 +441,9 @@ void mixture(const ops::MixtureArgs& args, const Launch& launch) {
     entry.rest = args.gate.x_rest.as<bf16>();
     entry.rest_stride = args.gate.x_rest.row_stride;
   }
-  if (!takes_few_rows(args.moe) || !router_fits(args) || !set_tiles(entry)) {
+  // Prefill rows have products of their own.
+  const bool steps = std::min(args.gate.step_rows, args.moe.step_rows) >= args.moe.x.rows();
+  if (!steps || !takes_few_rows(args.moe) || !router_fits(args) || !set_tiles(entry)) {
     linear(args.gate, launch);
     route(args.route, launch);
     moe(args.moe, launch);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/moe/few_rows.h"
-#include "backends/cuda/moe/problem.cuh"
+#include "backends/cuda/moe/grouped.cuh"
+#include "backends/cuda/moe/prefill.h"
 
 #include <algorithm>
 
@@ -53,44 +54,6 @@ __global__ void __launch_bounds__(kTableThreads) table_kernel(MoeProblem p, int 
       p.tables.tile_begin[tile] = offset[thread] + (tile - first_tile[thread]) * tile_rows;
     }
   }
-}
-
-// The rows of one block: assignments of one expert, or consecutive rows of a shared one.
-struct TileRows {
-  int bank;
-  int first;  // into order, or first row
-  int count;
-  int shared_slot;  // -1 for routed experts
-
-  __device__ int assignment(const MoeProblem& p, int i) const {
-    return shared_slot < 0 ? p.tables.order[first + i] : (first + i) * p.slots + shared_slot;
-  }
-};
-
-template <bool kShared>
-__device__ __forceinline__ bool find_tile(const MoeProblem& p, int tile_rows, TileRows& tile) {
-  if constexpr (kShared) {
-    tile.bank = static_cast<int>(blockIdx.z);
-    tile.first = static_cast<int>(blockIdx.y) * tile_rows;
-    tile.count = min(tile_rows, p.num_rows - tile.first);
-    tile.shared_slot = p.chosen + tile.bank;
-  } else {
-    if (static_cast<int>(blockIdx.y) >= *p.tables.num_tiles) return false;
-    tile.bank = p.tables.tile_expert[blockIdx.y];
-    tile.first = p.tables.tile_begin[blockIdx.y];
-    tile.count = min(tile_rows, p.tables.offset[tile.bank + 1] - tile.first);
-    tile.shared_slot = -1;
-  }
-  return true;
-}
-
-// One unit of one assignment.
-template <bool kShared>
-__device__ __forceinline__ void store_unit(const MoeProblem& p, std::int64_t assignment, int bank, int unit,
-                                           float gate_sum, float up_sum) {
-  float value = gated_unit(gate_sum * p.gate[kShared].factor(bank), up_sum * p.up[kShared].factor(bank));
-  if constexpr (kShared) value *= p.weights[assignment / p.slots * p.weights_stride + assignment % p.slots];
-  p.hidden[assignment * p.hidden_width + unit] = __float2bfloat16_rn(value);
 }
 
 // Computes: hidden = silu(gate x) * (up x), products rounded to BF16 first; times gamma for shared experts.
@@ -196,10 +159,17 @@ int routed_tiles(const MoeProblem& p) {
 }
 int shared_tiles(const MoeProblem& p) { return p.num_rows <= 8 ? 1 : 4; }
 
-std::int64_t max_tiles(const MoeProblem& p, int tiles) {
+// Assignments of one block. Decides which weights are read again, no bit.
+int routed_tile_rows(const MoeProblem& p, bool prefill) {
+  return prefill ? prefill_tile_rows(static_cast<std::int64_t>(p.num_rows) * p.chosen /
+                                     std::max(p.num_experts, 1))
+                 : 8 * routed_tiles(p);
+}
+
+std::int64_t max_tiles(const MoeProblem& p, int tile_rows) {
   const std::int64_t assignments = static_cast<std::int64_t>(p.num_rows) * p.chosen;
   const std::int64_t experts = std::min<std::int64_t>(p.num_experts, assignments);
-  return experts + assignments / (8 * tiles);
+  return experts + assignments / tile_rows;
 }
 
 template <WeightFormat kFormat, int kTiles, bool kShared>
@@ -218,7 +188,7 @@ void launch_down(const MoeProblem& p, dim3 grid, cudaStream_t stream) {
 template <bool kShared, class Run>
 void with_tiles(const MoeProblem& p, int banks, const Run& run) {
   const int tiles = kShared ? shared_tiles(p) : routed_tiles(p);
-  const std::int64_t rows = kShared ? ceil_div(p.num_rows, 8 * tiles) : max_tiles(p, tiles);
+  const std::int64_t rows = kShared ? ceil_div(p.num_rows, 8 * tiles) : max_tiles(p, 8 * tiles);
   const dim3 grid(1, static_cast<unsigned>(rows), static_cast<unsigned>(kShared ? banks : 1));
   if (tiles == 1) {
     run(std::integral_constant<int, 1>{}, grid);
@@ -252,10 +222,10 @@ struct MoeScratch {
   [[nodiscard]] std::int64_t bytes() const { return products_bytes + table_ints * 4 + 256 + rounded_bytes; }
 };
 
-MoeScratch scratch_for(const MoeProblem& p, bool rounded) {
+MoeScratch scratch_for(const MoeProblem& p, int tile_rows, bool rounded) {
   const std::int64_t assignments = static_cast<std::int64_t>(p.num_rows) * p.chosen;
   return {static_cast<std::int64_t>(p.num_rows) * p.slots * p.width * 4,
-          ExpertTables::num_ints(assignments, max_tiles(p, routed_tiles(p))),
+          ExpertTables::num_ints(assignments, max_tiles(p, tile_rows)),
           rounded ? static_cast<std::int64_t>(p.num_rows) * p.width * 2 : 0};
 }
 
@@ -312,24 +282,46 @@ bool rounds_activations(const ops::MoeArgs& args) {
 
 namespace {
 
-void run_chunk(const ops::MoeArgs& args, MoeProblem p, const Launch& launch) {
-  const bool rounded = rounds_activations(args);
-  const MoeScratch sizes = scratch_for(p, rounded);
-  std::byte* const memory = launch.scratch.reserve(sizes.bytes(), launch.stream);
-  p.products = reinterpret_cast<float*>(memory);
-  const int tiles = routed_tiles(p);
-  auto* const tables = reinterpret_cast<std::int32_t*>(memory + sizes.products_bytes);
-  p.tables = ExpertTables::at(tables, static_cast<std::int64_t>(p.num_rows) * p.chosen, max_tiles(p, tiles));
-  const std::int64_t tables_end = (sizes.products_bytes + sizes.table_ints * 4 + 255) / 256 * 256;
-  if (rounded) round_input(args, p, memory + tables_end, launch);
-  table_kernel<<<1, kTableThreads, 0, launch.stream>>>(p, 8 * tiles);
-  check_launch();
+void run_products(const ops::MoeArgs& args, const MoeProblem& p, bool rounded, const Launch& launch) {
   run_up<false>(p, args.routed_w13, launch.stream);
   if (rounded) round_hidden(args, p, launch);
   run_down<false>(p, args.routed_w2, launch.stream);
-  if (p.slots > p.chosen) {
-    run_up<true>(p, args.shared_w13, launch.stream);
-    run_down<true>(p, args.shared_w2, launch.stream);
+  if (p.slots == p.chosen) return;
+  run_up<true>(p, args.shared_w13, launch.stream);
+  run_down<true>(p, args.shared_w2, launch.stream);
+}
+
+void run_prefill_products(const ops::MoeArgs& args, const MoeProblem& p, bool rounded, const Launch& launch) {
+  const bool quantised = args.routed_w2.quantised();
+  const PrefillTiles routed{routed_tile_rows(p, true),
+                            static_cast<int>(max_tiles(p, routed_tile_rows(p, true))), 1};
+  routed_up_prefill(p, routed, quantised, launch.stream);
+  if (rounded) round_hidden(args, p, launch);
+  routed_down_prefill(p, routed, quantised, launch.stream);
+  if (p.slots == p.chosen) return;
+  const int rows = prefill_tile_rows(p.num_rows);
+  const PrefillTiles shared{rows, static_cast<int>(ceil_div(p.num_rows, rows)), p.shared_banks()};
+  shared_up_prefill(p, shared, launch.stream);
+  shared_down_prefill(p, shared, launch.stream);
+}
+
+void run_chunk(const ops::MoeArgs& args, MoeProblem p, bool prefill, const Launch& launch) {
+  const bool rounded = rounds_activations(args);
+  const int tile_rows = routed_tile_rows(p, prefill);
+  const MoeScratch sizes = scratch_for(p, tile_rows, rounded);
+  std::byte* const memory = launch.scratch.reserve(sizes.bytes(), launch.stream);
+  p.products = reinterpret_cast<float*>(memory);
+  auto* const tables = reinterpret_cast<std::int32_t*>(memory + sizes.products_bytes);
+  p.tables =
+      ExpertTables::at(tables, static_cast<std::int64_t>(p.num_rows) * p.chosen, max_tiles(p, tile_rows));
+  const std::int64_t tables_end = (sizes.products_bytes + sizes.table_ints * 4 + 255) / 256 * 256;
+  if (rounded) round_input(args, p, memory + tables_end, launch);
+  table_kernel<<<1, kTableThreads, 0, launch.stream>>>(p, tile_rows);
+  check_launch();
+  if (prefill) {
+    run_prefill_products(args, p, rounded, launch);
+  } else {
+    run_products(args, p, rounded, launch);
   }
   const dim3 grid(static_cast<unsigned>(p.num_rows),
                   static_cast<unsigned>(ceil_div(p.width, 4 * kStripeThreads)));
@@ -339,15 +331,38 @@ void run_chunk(const ops::MoeArgs& args, MoeProblem p, const Launch& launch) {
 
 }  // namespace
 
+namespace {
+
+// All of a mixture's weights fit the prefill kernels.
+bool tiles_take(const ops::MoeArgs& args) {
+  const auto all = [](const GatedMatrix& up, const MatrixBank& down) {
+    return cuda::tiles_take(up.gate) && cuda::tiles_take(up.up) && cuda::tiles_take(down);
+  };
+  const bool shared =
+      args.shared_w2.empty() || (!args.shared_w2.quantised() && !args.shared_w13.gate.quantised() &&
+                                 all(args.shared_w13, args.shared_w2));
+  return shared && args.routed_w13.gate.quantised() == args.routed_w2.quantised() &&
+         all(args.routed_w13, args.routed_w2);
+}
+
+void run_rows(const ops::MoeArgs& args, std::int64_t begin, std::int64_t end, bool prefill,
+              const Launch& launch) {
+  for (; begin < end; begin += kChunkRows)
+    run_chunk(args, problem_of(args, begin, std::min(kChunkRows, end - begin)), prefill, launch);
+}
+
+}  // namespace
+
 void moe(const ops::MoeArgs& args, const Launch& launch) {
   for (const TensorView* view : {&args.x, &args.hidden, &args.out}) expect_bf16(*view);
   INK_CHECK(args.routed_w2.banks <= kMaxRoutedExperts, "at most 256 routed experts");
   INK_CHECK(args.hidden.contiguous() && args.x.shape[1] % 8 == 0, "hidden rows follow each other");
-  if (args.x.rows() == 0) return;
-  if (takes_few_rows(args)) return moe_few_rows(args, launch);
-  for (std::int64_t begin = 0; begin < args.x.rows(); begin += kChunkRows) {
-    run_chunk(args, problem_of(args, begin, std::min(kChunkRows, args.x.rows() - begin)), launch);
-  }
+  const std::int64_t rows = args.x.rows();
+  if (rows == 0) return;
+  const std::int64_t step_rows = tiles_take(args) ? std::min(args.step_rows, rows) : rows;
+  if (step_rows == rows && takes_few_rows(args)) return moe_few_rows(args, launch);
+  run_rows(args, 0, step_rows, false, launch);
+  run_rows(args, step_rows, rows, true, launch);
 }
 
 }  // namespace inkstone::cuda
