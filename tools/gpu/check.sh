@@ -30,7 +30,8 @@ export LD_LIBRARY_PATH=$home/lib
 export CUDA_MODULE_LOADING=EAGER
 export INKSTONE_SOURCE_DIR=$PWD
 parts=${*:-conformance controls model program bench decode}
-suites="RowOps Linear GatedLinear ShortConv Route Moe Attention Sample EndBranch PrepareHeads Mixture"
+suites=$("$home/conformance_test" --gtest_list_tests --gtest_filter='Backends/*/cuda' | sed -n 's|^Backends/\(.*\)\.$|\1|p' |
+  grep -v Controls)
 model=models/inkling-mini
 summary=$out/summary.txt
 rm -f "$out"/{conformance,model,speculate,program,eval,peer,sanitize}.{txt,json}
@@ -180,9 +181,7 @@ run_sanitize() {
   local suite
   for suite in $suites; do sanitize memcheck "$suite" "Backends/$suite.*/cuda"; done
   for suite in $suites; do sanitize initcheck "$suite" "Backends/$suite.*/cuda"; done
-  for suite in Route Moe GatedLinear Sample EndBranch PrepareHeads Linear RowOps ShortConv Mixture Attention; do
-    sanitize racecheck "$suite" "Backends/$suite.*/cuda"
-  done
+  for suite in $suites; do sanitize racecheck "$suite" "Backends/$suite.*/cuda"; done
 }
 
 # A process a test, so that a long one costs only itself.
