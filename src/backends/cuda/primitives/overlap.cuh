@@ -31,14 +31,14 @@ struct LaunchShape {
   dim3 grid;
   int threads;
   std::int64_t shared_bytes = 0;  // dynamic
+  // One split of shared memory and L1 for most kernels of a step: a multiprocessor must be idle to change it.
+  int carveout = cudaSharedmemCarveoutMaxShared;
 };
 
 template <class Problem, class... Arguments>
 void start_overlapped(void (*kernel)(Problem, Arguments...), const LaunchShape& shape, const Launch& launch,
                       const Problem& problem, Arguments... arguments) {
-  // One split of shared memory and L1 for all: a multiprocessor must be idle to change it.
-  INK_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
-                                cudaSharedmemCarveoutMaxShared));
+  INK_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, shape.carveout));
   cudaLaunchAttribute overlap{};
   overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   overlap.val.programmaticStreamSerializationAllowed = launch.overlaps ? 1 : 0;
