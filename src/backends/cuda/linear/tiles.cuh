@@ -121,7 +121,20 @@ class PartWeights {
   std::uint16_t scale_[kScaled ? kOutputTiles : 1];
 };
 
-// sums += one part.
+// Sixteen columns of K: those that the lanes have in one half of their vectors.
+template <int kRowTiles, int kStep>
+__device__ __forceinline__ void add_products(const uint4 (&x)[kRowTiles][2], const uint4& w,
+                                             TileSums<kRowTiles>& sums, int n) {
+#pragma unroll
+  for (int i = 0; i < kRowTiles; ++i) {
+    const std::uint32_t a[4] = {kStep == 0 ? x[i][0].x : x[i][0].z, kStep == 0 ? x[i][1].x : x[i][1].z,
+                                kStep == 0 ? x[i][0].y : x[i][0].w, kStep == 0 ? x[i][1].y : x[i][1].w};
+    mma_bf16(sums[i][n], a, kStep == 0 ? w.x : w.z, kStep == 0 ? w.y : w.w);
+  }
+}
+
+// sums += one part. BF16 weights of a whole half are held, so that products of one sum lie far apart; for
+// decoded ones there are too few registers. The order of a sum is the same.
 template <WeightFormat kFormat, int kRowTiles>
 __device__ __forceinline__ void multiply_part(const typename TileShared<kFormat, kRowTiles>::Stage& stage,
                                               TileSums<kRowTiles>& sums) {
@@ -140,18 +153,20 @@ __device__ __forceinline__ void multiply_part(const typename TileShared<kFormat,
         x[i][r] = paired<kFormat>(stage.x[row][(2 * c + half) ^ (row & 1)]);
       }
     }
+    if constexpr (kFormat == WeightFormat::kBf16) {
+      uint4 w[kOutputTiles];
 #pragma unroll
-    for (int n = 0; n < kOutputTiles; ++n) {
-      const uint4 b = weights.get(n, half);
+      for (int n = 0; n < kOutputTiles; ++n) w[n] = weights.get(n, half);
 #pragma unroll
-      for (int i = 0; i < kRowTiles; ++i) {
-        const std::uint32_t a[4] = {x[i][0].x, x[i][1].x, x[i][0].y, x[i][1].y};
-        mma_bf16(sums[i][n], a, b.x, b.y);
-      }
+      for (int n = 0; n < kOutputTiles; ++n) add_products<kRowTiles, 0>(x, w[n], sums, n);
 #pragma unroll
-      for (int i = 0; i < kRowTiles; ++i) {
-        const std::uint32_t a[4] = {x[i][0].z, x[i][1].z, x[i][0].w, x[i][1].w};
-        mma_bf16(sums[i][n], a, b.z, b.w);
+      for (int n = 0; n < kOutputTiles; ++n) add_products<kRowTiles, 1>(x, w[n], sums, n);
+    } else {
+#pragma unroll
+      for (int n = 0; n < kOutputTiles; ++n) {
+        const uint4 w = weights.get(n, half);
+        add_products<kRowTiles, 0>(x, w, sums, n);
+        add_products<kRowTiles, 1>(x, w, sums, n);
       }
     }
   }
