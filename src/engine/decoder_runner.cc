@@ -88,15 +88,20 @@ Status DecoderRunner::make_heads(const sampling::TokenMask& forbidden) {
   // A prompt that resumes runs rows before its first one again.
   const speculative::HeadPassLimits limits{
       .depths = depths,
-      .max_rows = options_.token_budget + options_.max_sequences * depths,
+      .max_rows = std::max(options_.token_budget, options_.max_sequences) + options_.max_sequences * depths,
       .max_sequences = options_.max_sequences,
       .max_pages = page_table_.row_elements()};
-  auto pass = INK_TRY(speculative::HeadPass::create(
-      {parts_.config, parts_.weights, parts_.backend, &decoder_}, limits, forbidden, *stream_));
-  pass->set_override(options_.draft_override);
-  heads_ = std::make_unique<speculative::HeadDrafter>(
-      std::move(pass), model::CacheView{storage_->rows(), storage_->ring_rows(), page_table_, {}}, depths,
-      *parts_.backend, *stream_);
+  const speculative::HeadParts parts{parts_.config, parts_.weights, parts_.backend, &decoder_};
+  speculative::HeadDrafter::Parts heads;
+  heads.pass = INK_TRY(speculative::HeadPass::create(parts, limits, forbidden, *stream_));
+  heads.pass->set_override(options_.draft_override);
+  if (parts_.backend->captures())
+    heads.chain =
+        INK_TRY(speculative::DraftChain::create(parts, limits, heads.pass->workspace(), forbidden, *stream_));
+  heads.cache = model::CacheView{storage_->rows(), storage_->ring_rows(), page_table_, {}};
+  heads.depths = depths;
+  heads.records = options_.record_steps;
+  heads_ = std::make_unique<speculative::HeadDrafter>(std::move(heads), *parts_.backend, *stream_);
   return {};
 }
 
@@ -230,8 +235,8 @@ Status DecoderRunner::submit(const StepBatch& batch) {
   if (flight.draws > 0) INK_TRY(flight.sampler->plan(runs.draws, *stream_));
   if (recorded_rows > 0) {
     flight.takes_drawn = true;  // the recording serves steps that do
-    graphs_.run(recorded_rows, flight_idx, flight.sampler->memory_version(), *stream_,
-                [this, &flight] { enqueue(flight.padded, flight); });
+    graphs_.run({recorded_rows, static_cast<std::int64_t>(flight_idx)}, flight.sampler->memory_version(),
+                *stream_, [this, &flight] { enqueue(flight.padded, flight); });
   } else {
     enqueue(batch, flight);
   }

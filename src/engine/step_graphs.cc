@@ -51,19 +51,4 @@ void StepGraphs::pad(const StepBatch& from, std::int64_t rows, StepBatch& to) co
   to.max_sequence_rows = limits_.max_sequence_rows;
 }
 
-void StepGraphs::run(std::int64_t rows, std::size_t flight, std::int64_t version, ops::Stream& stream,
-                     const std::function<void()>& operations) {
-  Bucket& bucket = buckets_[rows];
-  if (!bucket.ran) {
-    bucket.ran = true;
-    return operations();
-  }
-  Recording& recording = bucket.recordings[flight];
-  if (!recording.graph || recording.version != version) {
-    recording.graph = backend_.capture(stream, operations);
-    recording.version = version;
-  }
-  recording.graph->replay(stream);
-}
-
 }  // namespace inkstone::engine

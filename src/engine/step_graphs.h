@@ -3,10 +3,7 @@
 // of engine/batch_builder, gives one padded to a number that was recorded.
 #pragma once
 
-#include <array>
 #include <functional>
-#include <map>
-#include <memory>
 
 #include "engine/model_runner.h"
 #include "ops/backend.h"
@@ -33,27 +30,18 @@ class StepGraphs {
   // and prompts stay behind.
   void pad(const StepBatch& from, std::int64_t rows, StepBatch& to) const;
 
-  // Runs `operations` as the recording of that many rows, which is made the second time: the first run is
-  // eager and takes the memory that operations need. `flight` and `version` name the memory that `operations`
-  // use; recordings of an older version are made again.
-  void run(std::int64_t rows, std::size_t flight, std::int64_t version, ops::Stream& stream,
-           const std::function<void()>& operations);
+  // Runs `operations` as the recording of `key`: rows, and what else they depend on. `version` as
+  // ops::Recordings has it.
+  void run(const ops::Recordings::Key& key, std::int64_t version, ops::Stream& stream,
+           const std::function<void()>& operations) {
+    recordings_.run(backend_, key, version, stream, operations);
+  }
 
  private:
-  static constexpr std::size_t kFlights = 2;
-  struct Recording {
-    std::unique_ptr<ops::Graph> graph;
-    std::int64_t version = 0;
-  };
-  struct Bucket {
-    bool ran = false;
-    std::array<Recording, kFlights> recordings;
-  };
-
   ops::Backend& backend_;
   StepGraphLimits limits_;
   bool enabled_;
-  std::map<std::int64_t, Bucket> buckets_;  // by rows
+  ops::Recordings recordings_;
 };
 
 }  // namespace inkstone::engine

@@ -9,6 +9,7 @@
 #include "ops/compositions.h"
 #include "ops/conv.h"
 #include "ops/copy.h"
+#include "ops/draft.h"
 #include "ops/elementwise.h"
 #include "ops/embed.h"
 #include "ops/graph.h"
@@ -37,6 +38,7 @@ class Backend : public MemoryOps,
                 public CopyOps,
                 public QuantOps,
                 public SampleOps,
+                public DraftOps,
                 public Compositions {
  public:
   [[nodiscard]] virtual std::string name() const = 0;  // "reference", "cpu", "cuda"

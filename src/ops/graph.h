@@ -3,7 +3,10 @@
 // host then no longer depends on how many operations it has.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 
 #include "ops/stream.h"
@@ -27,6 +30,24 @@ class GraphOps {
   virtual std::unique_ptr<Graph> capture(Stream& /*stream*/, const std::function<void()>& /*operations*/) {
     return nullptr;
   }
+};
+
+// Recordings of the same operations at several sizes, made when a size comes for the second time: its first
+// run is eager and takes the memory that operations need. One thread.
+class Recordings {
+ public:
+  using Key = std::array<std::int64_t, 6>;  // what `operations` depend on, the rest of it zero
+
+  // `version` names the memory that `operations` use: a recording of another version is made again.
+  void run(GraphOps& backend, const Key& key, std::int64_t version, Stream& stream,
+           const std::function<void()>& operations);
+
+ private:
+  struct Recording {
+    std::unique_ptr<Graph> graph;
+    std::int64_t version = 0;
+  };
+  std::map<Key, Recording> recordings_;
 };
 
 }  // namespace inkstone::ops

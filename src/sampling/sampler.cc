@@ -64,27 +64,27 @@ Error to_error(ops::SampleFault fault) {
 }
 
 Sampler::Sampler(ops::MemoryOps& memory, ops::SampleOps& operations, std::int64_t num_valid,
-                 std::int64_t max_rows)
-    : memory_(memory), operations_(operations), num_valid_(num_valid), max_rows_(max_rows) {}
+                 std::int64_t max_rows, std::int64_t links)
+    : memory_(memory), operations_(operations), num_valid_(num_valid), max_rows_(max_rows), links_(links) {}
 
 Result<std::unique_ptr<Sampler>> Sampler::create(ops::MemoryOps& memory, ops::SampleOps& operations,
                                                  const TokenMask& forbidden, std::int64_t max_rows,
-                                                 ops::Stream& stream) {
-  std::unique_ptr<Sampler> sampler(new Sampler(memory, operations, forbidden.num_valid(), max_rows));
+                                                 ops::Stream& stream, std::int64_t links) {
+  std::unique_ptr<Sampler> sampler(new Sampler(memory, operations, forbidden.num_valid(), max_rows, links));
   INK_TRY(sampler->allocate(forbidden, stream));
   return sampler;
 }
 
 Status Sampler::allocate(const TokenMask& forbidden, ops::Stream& stream) {
   inputs_ = INK_TRY(memory_.allocate_staging(InputLayout(max_rows_).bytes));
-  outputs_ = INK_TRY(memory_.allocate_staging(OutputLayout(max_rows_).bytes));
+  outputs_ = INK_TRY(memory_.allocate_staging(OutputLayout(max_rows_ * links_).bytes));
   std::memset(inputs_.get(), 0, static_cast<std::size_t>(InputLayout(max_rows_).bytes));
   masks_.reserve(forbidden.words().size() * static_cast<std::size_t>(max_rows_ + 1));
   masks_.assign(forbidden.words().begin(), forbidden.words().end());
   lists_.reserve(kFirstListCapacity);
   workspace_bytes_ = operations_.sample_workspace_bytes(max_rows_, num_valid_);
   device_inputs_ = INK_TRY(memory_.allocate(InputLayout(max_rows_).bytes));
-  device_outputs_ = INK_TRY(memory_.allocate(OutputLayout(max_rows_).bytes));
+  device_outputs_ = INK_TRY(memory_.allocate(OutputLayout(max_rows_ * links_).bytes));
   device_masks_ = INK_TRY(memory_.allocate(static_cast<std::int64_t>(masks_.capacity()) * 4));
   workspace_ = INK_TRY(memory_.allocate(workspace_bytes_));
   INK_TRY(reserve_lists());
@@ -133,7 +133,10 @@ std::int32_t Sampler::add_rules(const RowDraw& row) {
   ops::SampleRules rules = row.sequence->rules();
   const std::span<const ops::TokenAdjustment> list = row.sequence->adjustments();
   rules.mask = add_mask(row.mask);
-  if (!row.counts_drafts) rules.history_end = ops::kNoHistory;
+  if (!row.counts_drafts) {
+    rules.history_end = ops::kNoHistory;
+    rules.num_top = -1;
+  }
   rules.adjust_begin = static_cast<std::int32_t>(lists_.size());
   lists_.insert(lists_.end(), list.begin(), list.end());
   rules.adjust_end = static_cast<std::int32_t>(lists_.size());
@@ -168,15 +171,16 @@ void Sampler::upload(ops::Stream& stream) {
 
 // Views of everything that planning decided; sizes of lists and masks are their capacities, so that a
 // captured graph serves any step of as many rows.
-ops::SampleArgs Sampler::arguments(const TensorView& logits) const {
+ops::SampleArgs Sampler::arguments(const TensorView& logits, std::int64_t link) const {
   const InputLayout in(max_rows_);
-  const OutputLayout out(max_rows_);
+  const OutputLayout out(max_rows_ * links_);
   const std::int64_t words = (num_valid_ + 31) / 32;
   const auto input = [&](std::int64_t offset) {
     return TensorView(device_inputs_.get() + offset, ScalarType::kI32, {num_rows_});
   };
   const auto output = [&](std::int64_t offset, ScalarType type, Shape shape) {
-    return TensorView(device_outputs_.get() + offset, type, shape);
+    const std::int64_t skipped = link * shape.num_elements() * size_bytes(type);
+    return TensorView(device_outputs_.get() + offset + skipped, type, shape);
   };
   ops::SampleArgs args;
   args.logits = logits;
@@ -199,20 +203,41 @@ ops::SampleArgs Sampler::arguments(const TensorView& logits) const {
 void Sampler::run(const TensorView& logits, const TensorView& fed_tokens, ops::Stream& stream) {
   INK_CHECK(logits.rows() == num_rows_, "logits of the planned rows");
   if (num_rows_ == 0) return;
-  ops::SampleArgs args = arguments(logits);
+  ops::SampleArgs args = arguments(logits, 0);
   if (!fed_tokens.empty()) args.fed_tokens = fed_tokens;
   operations_.sample(args, stream);
 }
 
+void Sampler::run_link(std::int64_t link, const TensorView& logits, const TensorView& positions,
+                       ops::Stream& stream) {
+  INK_CHECK(logits.rows() == num_rows_ && link < links_, "a link of the planned rows");
+  if (num_rows_ == 0) return;
+  ops::SampleArgs args = arguments(logits, link);
+  args.positions = positions;
+  args.fed_tokens = {};
+  args.logprobs = args.top_ids = args.top_logprobs = {};
+  operations_.sample(args, stream);
+}
+
 void Sampler::fetch(ops::Stream& stream) {
-  const OutputLayout layout(max_rows_);
+  const OutputLayout layout(max_rows_ * links_);
   const std::int64_t bytes = wants_top_ ? layout.bytes : layout.top_ids;
   memory_.download(outputs_.get(), device_outputs_.get(), bytes, stream);
 }
 
+SampledToken Sampler::link_token(std::int64_t link, std::int64_t row_idx) const {
+  INK_CHECK(row_idx >= 0 && row_idx < num_rows_ && link < links_, "a planned row");
+  const OutputLayout layout(max_rows_ * links_);
+  const std::int64_t at_row = link * num_rows_ + row_idx;
+  SampledToken token;
+  token.id = *at<std::int32_t>(outputs_, 0, at_row);
+  token.fault = static_cast<ops::SampleFault>(*at<std::int32_t>(outputs_, layout.faults, at_row));
+  return token;
+}
+
 SampledToken Sampler::token(std::int64_t row_idx) const {
   INK_CHECK(row_idx >= 0 && row_idx < num_rows_, "a planned row");
-  const OutputLayout layout(max_rows_);
+  const OutputLayout layout(max_rows_ * links_);
   SampledToken token;
   token.id = *at<std::int32_t>(outputs_, 0, row_idx);
   token.fault = static_cast<ops::SampleFault>(*at<std::int32_t>(outputs_, layout.faults, row_idx));
@@ -227,5 +252,10 @@ SampledToken Sampler::token(std::int64_t row_idx) const {
 }
 
 TensorView Sampler::device_ids() const { return {device_outputs_.get(), ScalarType::kI32, {num_rows_}}; }
+
+TensorView Sampler::device_link_ids(std::int64_t links) const {
+  INK_CHECK(links <= links_, "links that were made");
+  return {device_outputs_.get(), ScalarType::kI32, {links, num_rows_}};
+}
 
 }  // namespace inkstone::sampling

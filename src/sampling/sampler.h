@@ -45,10 +45,11 @@ Error to_error(ops::SampleFault fault);
 // first steps nothing is allocated, unless the lists of penalised requests outgrow everything seen so far.
 class Sampler {
  public:
-  // The operations must outlive the sampler. Uploads `forbidden` and waits for the stream.
+  // The operations must outlive the sampler. Uploads `forbidden` and waits for the stream. `links`: draws
+  // that run_link may make in a row from one planned row.
   static Result<std::unique_ptr<Sampler>> create(ops::MemoryOps& memory, ops::SampleOps& operations,
                                                  const TokenMask& forbidden, std::int64_t max_rows,
-                                                 ops::Stream& stream);
+                                                 ops::Stream& stream, std::int64_t links = 1);
 
   // Host planning and upload of the step's rules. Overwrites the previous step's: wait for that first.
   Status plan(std::span<const RowDraw> rows, ops::Stream& stream);
@@ -58,18 +59,27 @@ class Sampler {
   // saw); or empty.
   void run(const TensorView& logits, const TensorView& fed_tokens, ops::Stream& stream);
 
+  // The same for chains of drafts, whose every link is drawn by the rules of its planned row at a position
+  // that the host need not know: `positions` [S] i32 in the backend's memory. No log-probabilities.
+  void run_link(std::int64_t link, const TensorView& logits, const TensorView& positions,
+                ops::Stream& stream);
+
   // Enqueues the download of what token() returns after the stream has been waited for.
   void fetch(ops::Stream& stream);
   [[nodiscard]] SampledToken token(std::int64_t row_idx) const;
+  [[nodiscard]] SampledToken link_token(std::int64_t link, std::int64_t row_idx) const;
 
   // Changes when run() would use other memory than before: a recording of it is stale then.
   [[nodiscard]] std::int64_t memory_version() const { return list_capacity_; }
 
   // The drawn ids [S] i32 in the backend's memory, for operations that follow in the stream.
   [[nodiscard]] TensorView device_ids() const;
+  // Those of all links: [links, S].
+  [[nodiscard]] TensorView device_link_ids(std::int64_t links) const;
 
  private:
-  Sampler(ops::MemoryOps& memory, ops::SampleOps& operations, std::int64_t num_valid, std::int64_t max_rows);
+  Sampler(ops::MemoryOps& memory, ops::SampleOps& operations, std::int64_t num_valid, std::int64_t max_rows,
+          std::int64_t links);
 
   Status allocate(const TokenMask& forbidden, ops::Stream& stream);
   void collect(std::span<const RowDraw> rows);
@@ -77,12 +87,13 @@ class Sampler {
   std::int32_t add_mask(std::span<const std::uint32_t> mask);
   Status reserve_lists();
   void upload(ops::Stream& stream);
-  [[nodiscard]] ops::SampleArgs arguments(const TensorView& logits) const;
+  [[nodiscard]] ops::SampleArgs arguments(const TensorView& logits, std::int64_t link) const;
 
   ops::MemoryOps& memory_;
   ops::SampleOps& operations_;
   std::int64_t num_valid_;
   std::int64_t max_rows_;
+  std::int64_t links_;
 
   std::int64_t num_rows_ = 0;  // of the planned step
   bool wants_top_ = false;

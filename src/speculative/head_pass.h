@@ -66,6 +66,12 @@ class HeadPass {
              std::vector<Drafts>& drafts, ops::Stream& stream);
 
   void set_override(DraftOverride chosen) { override_ = std::move(chosen); }
+  [[nodiscard]] bool has_override() const { return override_ != nullptr; }
+
+  // Free while no pass runs.
+  [[nodiscard]] TensorView workspace() const {
+    return {workspace_.get(), ScalarType::kU8, {workspace_bytes_}};
+  }
 
  private:
   // Arrays of a pass; each has its place in the staging memory and on the backend.

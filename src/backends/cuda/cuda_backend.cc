@@ -142,6 +142,9 @@ class CudaBackend : public GpuBackend {
     return cuda::sample_workspace_bytes(rows, num_valid);
   }
   void sample(const ops::SampleArgs& args, ops::Stream& stream) override { run(cuda::sample, args, stream); }
+  void advance_windows(const ops::AdvanceWindowsArgs& args, ops::Stream& stream) override {
+    run(cuda::advance_windows, args, stream);
+  }
 
  private:
   template <class Args>

@@ -28,6 +28,7 @@ void end_branch(const ops::EndBranchArgs& args, const Launch& launch);
 void prepare_heads(const ops::PrepareHeadsArgs& args, const Launch& launch);
 void mixture(const ops::MixtureArgs& args, const Launch& launch);
 void sample(const ops::SampleArgs& args, const Launch& launch);
+void advance_windows(const ops::AdvanceWindowsArgs& args, const Launch& launch);
 std::int64_t sample_workspace_bytes(std::int64_t rows, std::int64_t num_valid);
 
 }  // namespace inkstone::cuda

@@ -37,6 +37,7 @@ class HostBackend : public ops::Backend {
   void round_nvfp4(const ops::RoundNvfp4Args& args, ops::Stream& stream) override;
   [[nodiscard]] std::int64_t sample_workspace_bytes(std::int64_t rows, std::int64_t num_valid) const override;
   void sample(const ops::SampleArgs& args, ops::Stream& stream) override;
+  void advance_windows(const ops::AdvanceWindowsArgs& args, ops::Stream& stream) override;
 
  protected:
   ThreadPool pool_;
