@@ -226,6 +226,7 @@ Status DecoderRunner::submit(const StepBatch& batch) {
   const std::size_t flight_idx = static_cast<std::size_t>(submitted_) % kFlights;
   Flight& flight = flights_[flight_idx];
   flight.draws = batch.num_draws();
+  flight.drafts = !batch.windows.empty();
   const std::int64_t recorded_rows = graphs_.rows_for(batch);
   if (recorded_rows > 0) graphs_.pad(batch, recorded_rows, flight.padded);
   const StepBatch& runs = recorded_rows > 0 ? flight.padded : batch;
@@ -233,18 +234,61 @@ Status DecoderRunner::submit(const StepBatch& batch) {
   upload_table(batch, flight);
   upload_media(batch, flight);
   if (flight.draws > 0) INK_TRY(flight.sampler->plan(runs.draws, *stream_));
-  if (recorded_rows > 0) {
-    flight.takes_drawn = true;  // the recording serves steps that do
-    graphs_.run({recorded_rows, static_cast<std::int64_t>(flight_idx)}, flight.sampler->memory_version(),
-                *stream_, [this, &flight] { enqueue(flight.padded, flight); });
-  } else {
-    enqueue(batch, flight);
+  if (flight.drafts) {
+    INK_CHECK(batch.num_draws() == batch.num_rows(), "windows follow steps that decode only");
+    INK_TRY(heads_->chain()->plan(batch.windows, recorded_rows > 0, *stream_));
   }
-  if (flight.draws > 0) flight.sampler->fetch(*stream_);
+  run(runs, recorded_rows, flight_idx);
   if (heads_) INK_TRY(run_heads(batch, flight));
-  flight.mark = stream_->mark();
+  flight.drafts_mark = stream_->mark();
+  if (!flight.drafts || !splits_rounds()) flight.mark = flight.drafts_mark;
   ++submitted_;
   return {};
+}
+
+// The step, the drafts behind it, and what the host gets of both: in one recording, or in one each.
+void DecoderRunner::run(const StepBatch& batch, std::int64_t recorded_rows, std::size_t flight_idx) {
+  Flight& flight = flights_[flight_idx];
+  const bool together = flight.drafts && !splits_rounds();
+  ops::Recordings::Key key{recorded_rows, static_cast<std::int64_t>(flight_idx)};
+  std::int64_t version = flight.sampler->memory_version();
+  if (together) {
+    std::ranges::copy(heads_->chain()->shape(), key.begin() + 2);
+    version += heads_->chain()->memory_version();  // neither ever falls
+  }
+  if (recorded_rows > 0) flight.takes_drawn = true;  // the recording serves steps that do
+  const auto operations = [this, &batch, &flight, together] {
+    enqueue(batch, flight);
+    if (together) enqueue_chain(flight);
+  };
+  if (recorded_rows > 0) {
+    graphs_.run(key, version, *stream_, operations);
+  } else {
+    operations();
+  }
+  if (flight.draws > 0) flight.sampler->fetch(*stream_);
+  if (!flight.drafts) return;
+  if (!together) {
+    flight.mark = stream_->mark();
+    run_chain(recorded_rows > 0, flight_idx);
+  }
+  heads_->chain()->fetch(*stream_);
+}
+
+void DecoderRunner::run_chain(bool records, std::size_t flight_idx) {
+  const auto operations = [this, flight_idx] { enqueue_chain(flights_[flight_idx]); };
+  if (!records) return operations();
+  ops::Recordings::Key key{0, static_cast<std::int64_t>(flight_idx)};
+  std::ranges::copy(heads_->chain()->shape(), key.begin() + 2);
+  graphs_.run(key, heads_->chain()->memory_version(), *stream_, operations);
+}
+
+// The windows find their newest tokens in what the step's rows were fed with and what they drew.
+void DecoderRunner::enqueue_chain(const Flight& flight) {
+  const Inputs& inputs = flight.inputs;
+  const model::CacheView cache{storage_->rows(), storage_->ring_rows(), page_table_, {}};
+  heads_->chain()->enqueue(
+      {inputs.row_begin, inputs.first_position, inputs.ids, flight.sampler->device_ids()}, cache, *stream_);
 }
 
 // Everything of a step that reads only the backend's memory: may be recorded.
@@ -286,6 +330,14 @@ Status DecoderRunner::collect(std::vector<sampling::SampledToken>& drawn) {
   stream_->wait_for(flight.mark);
   drawn.clear();
   for (std::int64_t i = 0; i < flight.draws; ++i) drawn.push_back(flight.sampler->token(i));
+  return {};
+}
+
+Status DecoderRunner::collect_drafts(std::vector<speculative::WindowDrafts>& drafts) {
+  const Flight& flight = flights_[static_cast<std::size_t>(collected_ - 1) % kFlights];
+  INK_CHECK(flight.drafts, "a step with windows");
+  stream_->wait_for(flight.drafts_mark);
+  heads_->chain()->collect(drafts);
   return {};
 }
 

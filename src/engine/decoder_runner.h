@@ -38,6 +38,9 @@ class DecoderRunner final : public ModelRunner {
   [[nodiscard]] const model::StateSpec& state_spec() const override { return spec_; }
   [[nodiscard]] std::int64_t steps_ahead() const override { return options_.draft_rows > 0 ? 0 : 1; }
   [[nodiscard]] speculative::Drafter* drafter() override { return heads_.get(); }
+  [[nodiscard]] bool drafts_with_step() const override {
+    return heads_ != nullptr && heads_->chain() != nullptr && !options_.draft_override;
+  }
   [[nodiscard]] const StateStorage& storage() const { return *storage_; }
   [[nodiscard]] bool takes(const PreparedMedia& media) const override { return towers_->takes(media); }
   [[nodiscard]] std::int64_t media_width() const override { return parts_.config->width; }
@@ -45,6 +48,7 @@ class DecoderRunner final : public ModelRunner {
   Status copy_state(std::span<const cache::RowCopy> copies) override;
   Status submit(const StepBatch& batch) override;
   Status collect(std::vector<sampling::SampledToken>& drawn) override;
+  Status collect_drafts(std::vector<speculative::WindowDrafts>& drafts) override;
 
  private:
   // Arrays of a step, one behind the other in one upload.
@@ -63,7 +67,9 @@ class DecoderRunner final : public ModelRunner {
     TensorView hidden;         // of this step: the trunk's final rows
     bool takes_drawn = false;  // some row's token is known to the device only
     std::int64_t draws = 0;    // that the host waits for
+    bool drafts = false;       // behind the step
     std::uint64_t mark = 0;
+    std::uint64_t drafts_mark = 0;
   };
   static constexpr std::size_t kFlights = 2;
 
@@ -79,7 +85,11 @@ class DecoderRunner final : public ModelRunner {
   void upload_media(const StepBatch& batch, Flight& flight);
   [[nodiscard]] model::ForwardBatch forward_batch(const StepBatch& batch, const Flight& flight) const;
   [[nodiscard]] model::CacheView cache_view(const StepBatch& batch, const Flight& flight) const;
+  void run(const StepBatch& batch, std::int64_t recorded_rows, std::size_t flight_idx);
+  void run_chain(bool records, std::size_t flight_idx);
   void enqueue(const StepBatch& batch, Flight& flight);
+  void enqueue_chain(const Flight& flight);
+  [[nodiscard]] bool splits_rounds() const { return options_.split_rounds || options_.adaptive_depth; }
   Status run_heads(const StepBatch& batch, const Flight& flight);
   void draw(const StepBatch& batch, Flight& flight, const TensorView& logits);
 

@@ -24,9 +24,15 @@ void count(Speculation& counts, std::int64_t drafted, std::int64_t accepted) {
 // Rows of the trunk that belong to known tokens.
 std::int64_t rows_to_keep(const Request& request) { return std::min(request.position, request.num_tokens()); }
 
+// The last token that the request may have needs no draft: the row before it draws it.
+std::int64_t most_useful(const Request& request) {
+  return std::max<std::int64_t>(0, request.most_tokens - request.num_tokens() - 1);
+}
+
 }  // namespace
 
-DraftStage::DraftStage(ModelRunner& runner, const EngineOptions& options) : options_(options) {
+DraftStage::DraftStage(ModelRunner& runner, const EngineOptions& options)
+    : runner_(runner), options_(options) {
   if (options.draft_rows == 0) return;
   if (options.drafter == DrafterKind::kLookup) {
     drafter_ = &lookup_.emplace(options.draft_rows);
@@ -79,6 +85,7 @@ std::int64_t DraftStage::judge(Request& request, std::span<const sampling::Sampl
   const std::int64_t accepted = speculative::num_accepted(
       std::span<const std::int32_t>(own.drafts).first(static_cast<std::size_t>(drafted)), ids_);
   own.drafts.clear();
+  own.right = accepted;
   count(own.counts, drafted, accepted);
   count(counts_, drafted, accepted);
   return accepted;
@@ -116,7 +123,7 @@ bool DraftStage::lags(const Request& request) const {
 
 void DraftStage::add(Request& request, std::int32_t table_row, cache::SlotId slot) {
   Drafting& own = request.drafting;
-  const std::int64_t drafts = request.ended ? 0 : wanted_drafts(request);
+  const std::int64_t drafts = request.ended ? 0 : std::min(wanted_drafts(request), most_useful(request));
   if (drafter_->keeps_state() ? own.depths == 0 : drafts == 0) return;
   const std::int64_t end = rows_to_keep(request);
   requests_.push_back(&request);
@@ -136,10 +143,65 @@ std::int64_t DraftStage::wanted_drafts(Request& request) {
   const std::int64_t most = drafter_->keeps_state() ? request.drafting.depths : options_.draft_rows;
   const std::int64_t depth = options_.adaptive_depth ? adapted_depth(request, most) : most;
   request.drafting.mixed |= depth != request.drafting.chosen;
-  // The last token that the request may have needs no draft: the row before it draws it.
-  const std::int64_t remaining = request.most_tokens - request.num_tokens();
-  return std::clamp<std::int64_t>(depth, 0, remaining - 1);
+  return depth;
 }
+
+// --- drafts that are made with the step ---
+
+// As if all rows that the step may leave were needed; which they are is not known yet.
+speculative::WindowRequest DraftStage::window_of(const Decode& decode, std::int32_t sequence) const {
+  const Request& request = *decode.request;
+  const Drafting& own = request.drafting;
+  return {.with_step = true,
+          .sequence = sequence,
+          .fed_drafts = decode.rows - 1,
+          .tokens = request.tokens,
+          .num_drafts = 0,
+          .heads = {.slot = decode.slot.value,
+                    .table_row = sequence,
+                    .begin = own.head_rows,
+                    .end = 0,
+                    .depths = own.depths,
+                    .media = request.media,
+                    .rules = &request.rules,
+                    .constraint = request.submission.constraint.get()}};
+}
+
+bool DraftStage::add_to_step(std::span<const Decode> decodes,
+                             std::vector<speculative::WindowRequest>& windows) {
+  if (drafter_ != runner_.drafter() || !runner_.drafts_with_step()) return false;
+  for (const Decode& decode : decodes)
+    if (decode.request->drafting.depths > 0 && !fits_window(window_of(decode, 0), options_.draft_rows))
+      return false;
+  for (std::size_t i = 0; i < decodes.size(); ++i) {
+    // Those behind the last token are not used.
+    const std::int64_t wanted = wanted_drafts(*decodes[i].request);
+    if (decodes[i].request->drafting.depths == 0) continue;
+    windows.push_back(window_of(decodes[i], static_cast<std::int32_t>(i)));
+    windows.back().num_drafts = wanted;
+    requests_.push_back(decodes[i].request);
+    asked_.push_back({.tokens = {}, .max_drafts = wanted, .heads = windows.back().heads});
+  }
+  added_to_step_ = true;
+  return true;
+}
+
+Status DraftStage::take_drafts() {
+  INK_TRY(runner_.collect_drafts(with_step_));
+  drafts_.clear();
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    const Request& request = *requests_[i];
+    INK_CHECK(with_step_[i].num_right == request.drafting.right, "the device counts as the host does");
+    speculative::HeadRange& heads = asked_[i].heads;
+    heads.end = rows_to_keep(request);
+    heads.begin = heads.end - heads.depths - 1;
+    drafts_.push_back(with_step_[i].drafts);
+    if (request.ended) drafts_.back().clear();
+  }
+  return {};
+}
+
+// --- how many drafts ---
 
 std::int64_t DraftStage::adapted_depth(Request& request, std::int64_t most) {
   Drafting& own = request.drafting;
@@ -202,14 +264,16 @@ Status DraftStage::run() {
     ++probes_;
   }
   const double started_us = options_.clock_us();
-  if (!requests_.empty()) INK_TRY(drafter_->draft(asked_, drafts_));
+  if (!requests_.empty()) INK_TRY(added_to_step_ ? take_drafts() : drafter_->draft(asked_, drafts_));
   const double draft_us = options_.clock_us() - started_us;
   learn(draft_us);
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     Drafting& own = requests_[i]->drafting;
     own.drafts = drafts_[i];
+    own.drafts.resize(std::min(own.drafts.size(), static_cast<std::size_t>(most_useful(*requests_[i]))));
     own.head_rows = asked_[i].heads.end;
   }
+  added_to_step_ = false;
   requests_.clear();
   asked_.clear();
   return {};

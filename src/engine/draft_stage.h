@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // engine/draft_stage.h - stations 10 and 11 of docs/journey.md: judges the drafts of a verify step, and asks
-// for those of the next. One round is: verify step, collect, accept, draft.
+// for those of the next. One round is: verify step, collect, accept, draft. Or, where the runner drafts with
+// the step: both together, collect, accept, and what was drafted.
 #pragma once
 
 #include <optional>
@@ -31,12 +32,22 @@ namespace inkstone::engine {
 // one, so that what a depth costs is known.
 class DraftStage {
  public:
+  struct Decode {
+    Request* request = nullptr;
+    std::int64_t rows = 0;
+    cache::SlotId slot;
+  };
+
   DraftStage(ModelRunner& runner, const EngineOptions& options);
 
   [[nodiscard]] bool enabled() const { return drafter_ != nullptr; }
 
   // A request comes to run, `position` rows restored: for the first time, or again from nothing.
   void admit(Request& request);
+  // For a step that is about to be enqueued and holds nothing but decodes of these requests, where the runner
+  // drafts with the step: asks for their drafts by `windows`. False where one of them needs more than a
+  // window; nobody is asked for then.
+  bool add_to_step(std::span<const Decode> decodes, std::vector<speculative::WindowRequest>& windows);
   void start_step();
   // The rows of a prompt's chunk have been enqueued, heads included.
   void note_prompt_rows(Request& request) const;
@@ -56,7 +67,7 @@ class DraftStage {
   // Adds a request whose tokens of this step are known: it drafts, or at its end only brings its rows up to
   // date. `table_row`: its sequence in the last step.
   void add(Request& request, std::int32_t table_row, cache::SlotId slot);
-  // Runs the drafter over those added.
+  // Runs the drafter over those added, or takes the drafts of those who were added to the step.
   Status run();
 
   [[nodiscard]] const Speculation& counts() const { return counts_; }
@@ -69,6 +80,8 @@ class DraftStage {
   static constexpr std::int64_t kProbe = 32;  // rounds, at most
 
   [[nodiscard]] std::int64_t wanted_drafts(Request& request);
+  [[nodiscard]] speculative::WindowRequest window_of(const Decode& decode, std::int32_t sequence) const;
+  Status take_drafts();
   [[nodiscard]] std::int64_t adapted_depth(Request& request, std::int64_t most);
   [[nodiscard]] std::int64_t probed_depth(std::int64_t chosen) const;
   // Every depth was tried twice.
@@ -79,6 +92,7 @@ class DraftStage {
   void give_up_depths(Request& request, std::int64_t chosen) const;
   void learn(double draft_us);
 
+  ModelRunner& runner_;
   const EngineOptions& options_;
   std::optional<speculative::LookupDrafter> lookup_;
   speculative::Drafter* drafter_ = nullptr;
@@ -87,6 +101,8 @@ class DraftStage {
   std::vector<Request*> requests_;
   std::vector<speculative::DraftRequest> asked_;
   std::vector<speculative::Drafts> drafts_;
+  std::vector<speculative::WindowDrafts> with_step_;
+  bool added_to_step_ = false;
 
   speculative::CostEstimate cost_;
   speculative::AcceptanceEstimate average_{100};

@@ -13,6 +13,7 @@ namespace inkstone::engine {
 
 struct Drafting {
   speculative::Drafts drafts;  // behind the newest token, to be verified by the next step
+  std::int64_t right = 0;      // of those that the last step verified
   std::int64_t head_rows = 0;  // rows that the heads have, provisional ones included
   std::int64_t depths = 0;     // heads that have all of them; never rises while a request runs
   double idle_us = 0;  // what depths have cost since all of them were last chosen, without being chosen

@@ -42,8 +42,11 @@ struct EngineOptions {
   bool reuse_prefixes = true;
   bool nvfp4_activations = false;  // inputs of NVFP4 experts rounded to NVFP4 (`checkpoint.md` 5.4)
   bool record_steps = true;        // decode steps as graphs, where the backend records
-  bool integrity_checks = false;   // counts all references and poisons what is freed, each step
-  std::string layout;              // everything that decides the bits of a state row: number types, version
+  // Where drafts are enqueued with the step that verifies those before: as two recordings, so that each is
+  // timed and the host need not wait for both. `auto` always has it so.
+  bool split_rounds = false;
+  bool integrity_checks = false;  // counts all references and poisons what is freed, each step
+  std::string layout;             // everything that decides the bits of a state row: number types, version
 
   // Heads that keep state.
   [[nodiscard]] std::int64_t head_depths() const { return drafter == DrafterKind::kHeads ? draft_rows : 0; }

@@ -13,6 +13,7 @@
 #include "engine/submission.h"
 #include "model/state_spec.h"
 #include "sampling/sampler.h"
+#include "speculative/draft_chain.h"
 #include "speculative/head_pass.h"
 
 namespace inkstone::engine {
@@ -47,8 +48,9 @@ struct StepBatch {
   std::vector<std::int32_t> logit_slots;     // [N] slot for which the row draws; -1: verifies a draft
   std::vector<sampling::RowDraw> draws;      // [N]
   std::vector<MediaRow> media;
-  std::vector<speculative::HeadRows> head_rows;  // of prompts whose heads run with the step
-  std::vector<TableChange> table_changes;        // row s of the table belongs to sequence s of the batch
+  std::vector<speculative::HeadRows> head_rows;     // of prompts whose heads run with the step
+  std::vector<speculative::WindowRequest> windows;  // of sequences that draft along with the step
+  std::vector<TableChange> table_changes;           // row s of the table belongs to sequence s of the batch
   std::vector<std::int32_t> table_entries;
   std::int64_t step_rows = 0;  // leading rows of decoding sequences
   std::int64_t max_sequence_rows = 0;
@@ -68,6 +70,13 @@ class ModelRunner {
   // Where drafts come from that need the model; null: the runner has none. With drafts steps_ahead() is 0,
   // since the host must know them before the step that verifies them.
   [[nodiscard]] virtual speculative::Drafter* drafter() { return nullptr; }
+  // Whether it takes StepBatch::windows, in steps of decoding sequences only: verifying and drafting are then
+  // enqueued together, and the host has no part between them.
+  [[nodiscard]] virtual bool drafts_with_step() const { return false; }
+  // After collect() of a step with windows: waits for what they give.
+  virtual Status collect_drafts(std::vector<speculative::WindowDrafts>& /*drafts*/) {
+    INK_CHECK(false, "this runner drafts between steps");
+  }
   // Whether there is a tower for it.
   [[nodiscard]] virtual bool takes(const PreparedMedia& /*media*/) const { return false; }
   [[nodiscard]] virtual std::int64_t media_width() const { return 0; }  // M

@@ -30,6 +30,7 @@ StepLoop::StepLoop(ModelRunner& runner, const EngineOptions& options)
   const auto sequences = static_cast<std::size_t>(options.max_sequences);
   for (auto* indices : {&running_, &waiting_, &candidates_, &order_}) indices->reserve(sequences);
   sources_.reserve(sequences);
+  decodes_.reserve(sequences);
   plan_.rows.reserve(sequences);
   drawn_.reserve(static_cast<std::size_t>(options.token_budget));
   copies_.reserve(static_cast<std::size_t>(cache_.layout().num_groups) * 16);
@@ -237,12 +238,26 @@ Status StepLoop::enqueue() {
   for (const scheduler::PlannedRows& rows : plan_.rows) add_source(rows);
   builder_.build(sources_, flight.batch, order_);
   INK_TRY(copy_state());
+  plan_drafts(flight);
   drafts_.start_step();
   INK_TRY(runner_.submit(flight.batch));
   ++enqueued_steps_;
   ++counts_.steps;
   note_enqueued(flight);
   return copy_state();
+}
+
+void StepLoop::plan_drafts(InFlight& flight) {
+  flight.batch.windows.clear();
+  flight.drafts = false;
+  const bool only_decodes = flight.batch.step_rows == flight.batch.num_rows();
+  if (!drafts_.enabled() || !only_decodes) return;
+  decodes_.clear();
+  for (const std::int32_t source_index : order_) {
+    const RowSource& source = sources_[static_cast<std::size_t>(source_index)];
+    decodes_.push_back({&at(source.request), source.rows, source.slot});
+  }
+  flight.drafts = drafts_.add_to_step(decodes_, flight.batch.windows);
 }
 
 // Rows of known tokens are as good as computed for everything that is enqueued behind them.
@@ -314,7 +329,7 @@ void StepLoop::take_draws(const InFlight::Part& part) {
 
 // Requests that have just ended bring the rows of their heads up to date, so that they can be resumed.
 Status StepLoop::make_drafts(const InFlight& flight) {
-  for (std::size_t i = 0; i < flight.parts.size(); ++i) {
+  for (std::size_t i = 0; i < flight.parts.size() && !flight.drafts; ++i) {
     if (flight.parts[i].draws == 0) continue;
     Request& request = at(flight.parts[i].request);
     const bool kept = request.ended && request.cached.valid();

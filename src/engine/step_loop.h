@@ -40,7 +40,7 @@ struct EngineStats {
 
 // One thread. The order of events is the same on every backend: while step k runs, step k + 1 is planned and
 // enqueued; then the host waits for step k. With drafts one step is in flight: it is enqueued, collected and
-// judged, then the next drafts are made.
+// judged, then the next drafts are made, if they were not made with it.
 class StepLoop {
  public:
   // `runner` outlives the loop; its storage has the sizes of cache_limits(spec, options).
@@ -70,6 +70,7 @@ class StepLoop {
     };
     StepBatch batch;
     std::vector<Part> parts;  // by sequence of the batch
+    bool drafts = false;      // behind its tokens are made with it
   };
   static constexpr std::size_t kBatches = 2;
 
@@ -90,6 +91,7 @@ class StepLoop {
   [[nodiscard]] scheduler::SequenceView view_of(const Request& request) const;
   [[nodiscard]] scheduler::Capacity capacity() const;
   void add_source(const scheduler::PlannedRows& rows);
+  void plan_drafts(InFlight& flight);
   void note_enqueued(InFlight& flight);
   void want_checkpoint(Request& request);
   Status copy_state();
@@ -122,6 +124,7 @@ class StepLoop {
   cache::CopyPlan copies_;
   std::vector<RowSource> sources_;
   std::vector<std::int32_t> order_;
+  std::vector<DraftStage::Decode> decodes_;
   std::vector<sampling::SampledToken> drawn_;
 
   std::array<InFlight, kBatches> flights_;

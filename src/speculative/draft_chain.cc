@@ -258,23 +258,18 @@ void DraftChain::fetch(ops::Stream& stream) {
   parts_.backend->download(right_.get(), results_.get(), windows_ * 4, stream);
 }
 
-void DraftChain::collect(std::vector<Drafts>& drafts) const {
-  drafts.resize(order_.size());
+void DraftChain::collect(std::vector<WindowDrafts>& results) const {
+  results.resize(order_.size());
   for (std::size_t s = 0; s < order_.size(); ++s) {
-    Drafts& own = drafts[order_[s]];
-    own.clear();
+    WindowDrafts& own = results[order_[s]];
+    own.num_right = reinterpret_cast<const std::int32_t*>(right_.get())[s];
+    own.drafts.clear();
     for (std::int64_t link = 0; link < wanted_[order_[s]]; ++link) {
       const sampling::SampledToken token = sampler_->link_token(link, static_cast<std::int64_t>(s));
       if (token.fault != ops::SampleFault::kNone) break;
-      own.push_back(token.id);
+      own.drafts.push_back(token.id);
     }
   }
-}
-
-std::int64_t DraftChain::num_right(std::size_t request) const {
-  const auto window = std::ranges::find(order_, request) - order_.begin();
-  INK_CHECK(window < std::ssize(order_), "a request of the round");
-  return reinterpret_cast<const std::int32_t*>(right_.get())[window];
 }
 
 }  // namespace inkstone::speculative

@@ -29,6 +29,11 @@ struct WindowRequest {
   HeadRange heads;                       // `begin`: rows before it need not run; `end` does not count
 };
 
+struct WindowDrafts {
+  Drafts drafts;               // fewer than wanted where a head's logits are not finite
+  std::int64_t num_right = 0;  // of the drafts that the step verified
+};
+
 // The rows of the step, one draw behind each, as ops/draft.h has them.
 struct VerifyRows {
   TensorView row_begin;       // [S + 1] i32
@@ -62,10 +67,8 @@ class DraftChain {
   // May be recorded. `step`: empty without one. Of `cache` storage and the whole page table count.
   void enqueue(const VerifyRows& step, const model::CacheView& cache, ops::Stream& stream);
   void fetch(ops::Stream& stream);
-  // drafts[i] of requests[i], fewer than wanted where a head's logits are not finite.
-  void collect(std::vector<Drafts>& drafts) const;
-  // How many of the step's drafts were right, by request.
-  [[nodiscard]] std::int64_t num_right(std::size_t request) const;
+  // By request.
+  void collect(std::vector<WindowDrafts>& results) const;
 
  private:
   // Of each depth: sequences that go deeper come first, the others are padding.

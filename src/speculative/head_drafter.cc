@@ -38,7 +38,7 @@ Status HeadDrafter::run_chain(std::vector<Drafts>& drafts) {
   chain.fetch(stream_);
   stream_.wait();
   chain.collect(drawn_);
-  for (std::size_t i = 0; i < asked_.size(); ++i) drafts[asked_[i]] = drawn_[i];
+  for (std::size_t i = 0; i < asked_.size(); ++i) drafts[asked_[i]] = drawn_[i].drafts;
   return {};
 }
 

@@ -43,8 +43,8 @@ class HeadDrafter final : public Drafter {
   ops::Recordings recordings_;
   std::vector<HeadRows> rows_;
   std::vector<WindowRequest> windows_;
-  std::vector<std::size_t> asked_;  // request of each window
-  std::vector<Drafts> drawn_;       // by window
+  std::vector<std::size_t> asked_;   // request of each window
+  std::vector<WindowDrafts> drawn_;  // by window
 };
 
 }  // namespace inkstone::speculative

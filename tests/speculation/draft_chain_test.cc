@@ -30,6 +30,13 @@ class FedRows final : public engine::ModelRunner {
     return inner_->submit(batch);
   }
   Status collect(std::vector<sampling::SampledToken>& drawn) override { return inner_->collect(drawn); }
+  [[nodiscard]] bool drafts_with_step() const override { return with_step && inner_->drafts_with_step(); }
+  Status collect_drafts(std::vector<speculative::WindowDrafts>& drafts) override {
+    ++rounds;
+    return inner_->collect_drafts(drafts);
+  }
+  bool with_step = true;
+  int rounds = 0;  // whose drafts came with the step
 
  private:
   std::unique_ptr<engine::ModelRunner> inner_;
