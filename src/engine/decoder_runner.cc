@@ -336,7 +336,7 @@ Status DecoderRunner::collect(std::vector<sampling::SampledToken>& drawn) {
 Status DecoderRunner::collect_drafts(std::vector<speculative::WindowDrafts>& drafts) {
   const Flight& flight = flights_[static_cast<std::size_t>(collected_ - 1) % kFlights];
   INK_CHECK(flight.drafts, "a step with windows");
-  stream_->wait_for(flight.drafts_mark);
+  if (flight.drafts_mark != flight.mark) stream_->wait_for(flight.drafts_mark);
   heads_->chain()->collect(drafts);
   return {};
 }

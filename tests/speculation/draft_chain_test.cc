@@ -57,17 +57,20 @@ class Chain : public ::testing::Test {
     return drafting(options, depth);
   }
   std::vector<Answer> run(MiniModel& mini, const EngineOptions& options,
-                          const std::vector<Submission>& submissions) {
+                          const std::vector<Submission>& submissions, bool with_step = true) {
     fed_.clear();
     auto runner = engine::DecoderRunner::create({&mini.config, &mini.weights, mini.backend.get()}, options,
                                                 sampling::TokenMask(mini.config.valid_vocabulary));
     INK_CHECK(runner.has_value(), runner ? "" : runner.error().message);
     FedRows watched(std::move(*runner), fed_);
+    watched.with_step = with_step;
     StepLoop loop(watched, options);
-    return run_loop(loop, submissions);
+    std::vector<Answer> answers = run_loop(loop, submissions);
+    rounds_ = watched.rounds;
+    return answers;
   }
   // Random words, behind which some drafts are right; every second is drawn at a temperature.
-  std::vector<Submission> mixed(bool penalties) {
+  std::vector<Submission> mixed() {
     std::vector<Submission> submissions;
     for (const std::int64_t length : {1, 9, 33, 70, 12}) {
       submissions.push_back(engine::greedy(random_ids(random_, length), 30 + length / 3));
@@ -78,7 +81,6 @@ class Chain : public ::testing::Test {
       params.top_k = 40;
       params.seed = 7 + submissions.size();
       params.logit_bias = {{310, -1.5}};
-      if (penalties) params.frequency_penalty = 0.4;
     }
     return submissions;
   }
@@ -95,39 +97,95 @@ class Chain : public ::testing::Test {
   RecordingBackend* recording_ = nullptr;
   std::mt19937 random_{3};
   std::vector<std::vector<std::int32_t>> fed_;
+  int rounds_ = 0;
 };
 
 TEST_F(Chain, DraftsWhatPassAfterPassDrafts) {
-  for (const bool penalties : {false, true}) {
-    const std::vector<Submission> submissions = mixed(penalties);
-    for (const std::int64_t depth : {1, 3, 8}) {
-      const std::vector<Answer> expected = run(mini_, cold(depth), submissions);
-      const auto fed = fed_;
-      for (const bool records : {true, false}) {
-        EngineOptions options = cold(depth);
-        options.record_steps = records;
-        const int before = recording_->replays;
-        expect_alike(run(device_, options, submissions), expected);
-        EXPECT_EQ(fed_, fed) << depth << " " << records << " " << penalties;
-        EXPECT_EQ(recording_->replays > before, records);
-      }
+  const std::vector<Submission> submissions = mixed();
+  for (const std::int64_t depth : {1, 3, 8}) {
+    const std::vector<Answer> expected = run(mini_, cold(depth), submissions);
+    const auto fed = fed_;
+    for (const int way : {0, 1, 2, 3}) {
+      EngineOptions options = cold(depth);
+      options.record_steps = way != 0;
+      options.split_rounds = way == 2;
+      const bool with_step = way != 3;
+      const int before = recording_->replays;
+      expect_alike(run(device_, options, submissions, with_step), expected);
+      EXPECT_EQ(fed_, fed) << depth << " " << way;
+      EXPECT_EQ(recording_->replays > before, options.record_steps);
+      EXPECT_EQ(rounds_ > 4, with_step) << rounds_;
     }
   }
 }
 
+// Penalties count the tokens that the step has drawn.
+TEST_F(Chain, DraftsBetweenStepsUnderPenalties) {
+  std::vector<Submission> submissions = mixed();
+  for (Submission& submission : submissions) submission.sampling.frequency_penalty = 0.4;
+  const std::vector<Answer> expected = run(mini_, cold(8), submissions);
+  const auto fed = fed_;
+  expect_alike(run(device_, cold(8), submissions), expected);
+  EXPECT_EQ(fed_, fed);
+  EXPECT_EQ(rounds_, 0);
+}
+
 TEST_F(Chain, LeavesTheRowsOfAFreshRun) {
-  const std::vector<Submission> submissions = mixed(false);
-  for (const std::int64_t depth : {1, 8}) {
-    const std::vector<Answer> expected = run(mini_, cold(0), submissions);
-    const EngineOptions options = cold(depth);
-    RowChecker runner(device_, options);
+  const std::vector<Submission> submissions = mixed();
+  const std::vector<Answer> expected = run(mini_, cold(0), submissions);
+  for (const std::int64_t depth : {1, 3, 8}) {
+    RowChecker runner(device_, cold(depth));
     for (std::size_t i = 0; i < submissions.size(); ++i)
       runner.expect(joined(submissions[i].prompt, expected[i].ids));
-    StepLoop loop(runner, options);
+    StepLoop loop(runner, cold(depth));
     const std::vector<Answer> answers = run_loop(loop, submissions);
     for (std::size_t i = 0; i < answers.size(); ++i) EXPECT_EQ(answers[i], expected[i]) << depth << " " << i;
     EXPECT_EQ(runner.fault(), "") << depth;
-    EXPECT_GT(runner.compared_rows(), 1000);
+    EXPECT_GT(runner.checked_windows(), 10);
+  }
+}
+
+// A stop in the middle of what was accepted: the heads have run on behind it, and nobody sees it.
+TEST_F(Chain, EndsWhereTheAnswerEnds) {
+  const Submission first = engine::greedy(random_ids(random_, 40), 24);
+  const Answer whole = run(mini_, cold(0), {first})[0];
+  for (std::size_t length = 9; length <= 17; ++length) {
+    Submission stopped = first;
+    std::size_t seen = 0;
+    stopped.ends_answer = [&](std::int32_t) { return ++seen == length; };
+    const EngineOptions options = drafting(engine::mini_options(), 8);
+    RowChecker runner(device_, options);
+    runner.expect(joined(first.prompt, whole.ids));
+    StepLoop loop(runner, options);
+    const Answer answer = run_loop(loop, {stopped})[0];
+    EXPECT_EQ(answer.ids, std::vector<std::int32_t>(whole.ids.begin(), whole.ids.begin() + length));
+    const Submission next =
+        engine::greedy(joined(joined(first.prompt, answer.ids), random_ids(random_, 3)), 20);
+    const Answer expected = run(mini_, cold(0), {next})[0];
+    runner.expect(joined(next.prompt, expected.ids));
+    const Answer actual = run_loop(loop, {next})[0];
+    EXPECT_EQ(actual, expected) << length;
+    EXPECT_EQ(runner.fault(), "") << length;
+    EXPECT_GT(actual.outcome.usage.cached_tokens, 40);
+  }
+}
+
+TEST_F(Chain, WaitsOnceARound) {
+  EngineOptions options = cold(3);
+  FedRows runner(
+      *engine::DecoderRunner::create({&device_.config, &device_.weights, device_.backend.get()}, options,
+                                     sampling::TokenMask(device_.config.valid_vocabulary)),
+      fed_);
+  StepLoop loop(runner, options);
+  const auto channel = std::make_shared<engine::RequestChannel>();
+  Submission submission = engine::greedy(random_ids(random_, 30), 60);
+  submission.sampling.seed = 1;
+  loop.submit(std::move(submission), channel, 90);
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(*loop.step());  // the prompt, and its drafts between two steps
+  for (int i = 0; i < 8; ++i) {
+    const int before = recording_->waits;
+    ASSERT_TRUE(*loop.step());
+    EXPECT_EQ(recording_->waits - before, 1) << i;
   }
 }
 

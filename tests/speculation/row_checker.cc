@@ -33,7 +33,49 @@ Status RowChecker::submit(const engine::StepBatch& batch) {
   for (const engine::TableChange& change : batch.table_changes)
     for (std::int32_t i = 0; i < change.count; ++i)
       table_[at(change.row)][at(change.begin + i)] = batch.table_entries[at(change.offset + i)];
+  windows_.clear();
+  for (const speculative::WindowRequest& asked : batch.windows) {
+    const auto begin = batch.ids.begin() + batch.row_begin[at(asked.sequence)];
+    Window& window = windows_.emplace_back();
+    window.tokens.assign(asked.tokens.begin(), asked.tokens.end());
+    window.drafts.assign(begin + 1, begin + 1 + asked.fed_drafts);
+    window.first_draw = begin - batch.ids.begin();
+    window.heads = asked.heads;
+  }
   return inner_->submit(batch);
+}
+
+Status RowChecker::collect(std::vector<sampling::SampledToken>& drawn) {
+  INK_TRY(inner_->collect(drawn));
+  for (Window& window : windows_) {
+    for (std::size_t i = 0; i <= window.drafts.size(); ++i) {
+      window.tokens.push_back(drawn[at(window.first_draw) + i].id);
+      if (i < window.drafts.size() && window.drafts[i] != window.tokens.back()) break;
+    }
+  }
+  return {};
+}
+
+Status RowChecker::collect_drafts(std::vector<speculative::WindowDrafts>& drafts) {
+  INK_TRY(inner_->collect_drafts(drafts));
+  for (Window& window : windows_) check(window);
+  return {};
+}
+
+// What lies behind the end of an answer is not looked at.
+void RowChecker::check(Window& window) {
+  for (const RowOracle& oracle : oracles_) {
+    const std::size_t size = std::min(window.tokens.size(), oracle.tokens().size());
+    if (size + window.drafts.size() + 1 < window.tokens.size()) continue;
+    if (!std::equal(window.tokens.begin(), window.tokens.begin() + static_cast<std::ptrdiff_t>(size),
+                    oracle.tokens().begin()))
+      continue;
+    window.tokens.resize(size);
+    break;
+  }
+  window.heads.end = static_cast<std::int64_t>(window.tokens.size()) - 1;
+  ++checked_windows_;
+  check(speculative::DraftRequest{.tokens = window.tokens, .max_drafts = 0, .heads = window.heads});
 }
 
 Status RowChecker::CheckingDrafter::draft(std::span<const speculative::DraftRequest> requests,

@@ -30,9 +30,20 @@ class RowChecker final : public engine::ModelRunner {
   [[nodiscard]] speculative::Drafter* drafter() override { return &drafter_; }
   Status copy_state(std::span<const cache::RowCopy> copies) override { return inner_->copy_state(copies); }
   Status submit(const engine::StepBatch& batch) override;
-  Status collect(std::vector<sampling::SampledToken>& drawn) override { return inner_->collect(drawn); }
+  Status collect(std::vector<sampling::SampledToken>& drawn) override;
+  [[nodiscard]] bool drafts_with_step() const override { return inner_->drafts_with_step(); }
+  Status collect_drafts(std::vector<speculative::WindowDrafts>& drafts) override;
+  [[nodiscard]] std::int64_t checked_windows() const { return checked_windows_; }
 
  private:
+  // A sequence that drafts with its step: what it is known to be when the step has been collected.
+  struct Window {
+    std::vector<std::int32_t> tokens;
+    std::vector<std::int32_t> drafts;
+    std::int64_t first_draw = 0;
+    speculative::HeadRange heads;
+  };
+
   class CheckingDrafter final : public speculative::Drafter {
    public:
     explicit CheckingDrafter(RowChecker& checker) : checker_(checker) {}
@@ -45,6 +56,7 @@ class RowChecker final : public engine::ModelRunner {
     RowChecker& checker_;
   };
 
+  void check(Window& window);
   void shift_hidden(const speculative::DraftRequest& request);
   void check(const speculative::DraftRequest& request);
   void compare(const RowOracle& oracle, std::size_t group, std::int64_t position, std::int64_t row);
@@ -56,7 +68,9 @@ class RowChecker final : public engine::ModelRunner {
   std::int64_t depths_ = 0;
   std::vector<RowOracle> oracles_;
   std::vector<std::vector<std::int32_t>> table_;  // by row
+  std::vector<Window> windows_;
   std::int64_t compared_rows_ = 0;
+  std::int64_t checked_windows_ = 0;
   std::string fault_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "tests/support/golden_data.h"
+#include "tests/support/recording_backend.h"
 
 namespace inkstone::testing {
 namespace {
@@ -24,6 +25,7 @@ std::string tested_backend() {
 }
 
 bool tested_backend_runs_here() {
+  if (tested_backend() == "recording") return true;
   const std::vector<std::string> usable = app::usable_backends();
   return std::find(usable.begin(), usable.end(), tested_backend()) != usable.end();
 }
@@ -33,8 +35,11 @@ const app::LoadedModel& subject() {
   static const app::LoadedModel& model = *[] {
     app::CommonOptions options;
     options.model = source_path("models/inkling-mini");
-    options.backend = tested_backend();
-    return value_of(app::load_model(options)).release();
+    const bool records = tested_backend() == "recording";
+    options.backend = records ? "reference" : tested_backend();
+    app::LoadedModel* const loaded = value_of(app::load_model(options)).release();
+    if (records) loaded->backend = std::make_unique<RecordingBackend>(2);
+    return loaded;
   }();
   return model;
 }

@@ -9,7 +9,8 @@
 
 namespace inkstone::testing {
 
-// INKSTONE_TESTED_BACKEND of the build, or what the environment's INKSTONE_TEST_BACKEND names.
+// INKSTONE_TESTED_BACKEND of the build, or what the environment's INKSTONE_TEST_BACKEND names. "recording" is
+// the reference backend as a device would be: it records, and drafts with the step.
 std::string tested_backend();
 bool tested_backend_runs_here();
 

@@ -27,6 +27,10 @@ class RecordingBackend final : public reference::ReferenceBackend {
   }
   int replays = 0;
 
+  // Its marks are told apart; the waits of all streams are counted.
+  std::unique_ptr<ops::Stream> make_stream() override { return std::make_unique<CountedStream>(waits); }
+  int waits = 0;
+
   void upload(void* device, const void* host, std::int64_t bytes, ops::Stream& stream) override {
     INK_CHECK(recorded_ == nullptr, "what comes from the host is no part of a recording");
     ReferenceBackend::upload(device, host, bytes, stream);
@@ -82,6 +86,15 @@ class RecordingBackend final : public reference::ReferenceBackend {
     }
     Operations operations;
     int& count;
+  };
+
+  struct CountedStream final : ops::Stream {
+    explicit CountedStream(int& waited) : count(waited) {}
+    void wait() override { ++count; }
+    std::uint64_t mark() override { return ++marks; }
+    void wait_for(std::uint64_t) override { ++count; }
+    int& count;
+    std::uint64_t marks = 0;
   };
 
   template <class Args, class Operation>
