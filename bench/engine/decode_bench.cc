@@ -47,12 +47,13 @@ struct Spent {
 class Contender {
  public:
   static Result<std::unique_ptr<Contender>> create(const DecodeBenchOptions& options,
-                                                   const std::string& depth) {
+                                                   const std::string& depth, bool apart = false) {
     auto made = std::make_unique<Contender>();
     made->options_ = &options;
     made->depth_ = depth;
     made->engine_ = options.engine;
     made->engine_.reuse_prefixes = false;
+    made->engine_.split_rounds = apart;
     INK_TRY(engine::set_speculation(depth, options.drafter, options.num_heads, made->engine_));
     made->runner_ = INK_TRY(options.make_runner(made->engine_));
     made->loop_ = std::make_unique<engine::StepLoop>(*made->runner_, made->engine_);
@@ -69,6 +70,11 @@ class Contender {
   }
 
   [[nodiscard]] const std::string& depth() const { return depth_; }
+  // Whether verifying and drafting are one time.
+  [[nodiscard]] bool joined() const {
+    return engine_.draft_rows > 0 && !engine_.adaptive_depth && !engine_.split_rounds &&
+           runner_->drafter() != nullptr && runner_->drafts_with_step();
+  }
   [[nodiscard]] DecodeBenchRow row() const {
     const double steps = std::max(1.0, spent_.steps);
     return {.depth = depth_,
@@ -120,6 +126,19 @@ Status answer_all(Contenders& contenders, std::size_t prompt, bool counts) {
   return {};
 }
 
+Status time_apart(const DecodeBenchOptions& options, DecodeBenchRow& row) {
+  Contenders one;
+  one.push_back(INK_TRY(Contender::create(options, row.depth, true)));
+  for (std::int64_t round = 0; round < 3; ++round)
+    for (std::size_t prompt = 0; prompt < options.prompts.size(); ++prompt)
+      INK_TRY(answer_all(one, prompt, round > 0));
+  const DecodeBenchRow apart = one.front()->row();
+  row.verify_us = apart.verify_us;
+  row.draft_us = apart.draft_us;
+  row.timed_apart = true;
+  return {};
+}
+
 }  // namespace
 
 Result<std::vector<DecodeBenchRow>> bench_decode(const DecodeBenchOptions& options) {
@@ -134,6 +153,7 @@ Result<std::vector<DecodeBenchRow>> bench_decode(const DecodeBenchOptions& optio
   std::vector<DecodeBenchRow> rows;
   for (const auto& contender : contenders) {
     rows.push_back(contender->row());
+    if (contender->joined()) INK_TRY(time_apart(options, rows.back()));
     rows.back().gain = rows.front().us_per_token / std::max(1e-9, rows.back().us_per_token);
   }
   return rows;

@@ -33,12 +33,14 @@ struct DecodeBenchOptions {
 };
 
 // Verify times are those of steps that only decoded; draft times are all, those behind a prompt included.
-// Everything is of all counted rounds.
+// Everything is of all counted rounds. Where verifying and drafting are one recording, they are one time:
+// then `verify_us` and `draft_us` are of further rounds with a recording for each, which `timed_apart` says.
 struct DecodeBenchRow {
   std::string depth;
   double tokens_per_step = 0;
   double verify_us = 0;  // per step
   double draft_us = 0;
+  bool timed_apart = false;
   double us_per_token = 0;
   double gain = 0;  // speed over N = 0
   double drafted_per_step = 0;

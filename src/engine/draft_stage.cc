@@ -273,6 +273,7 @@ Status DraftStage::run() {
     own.drafts.resize(std::min(own.drafts.size(), static_cast<std::size_t>(most_useful(*requests_[i]))));
     own.head_rows = asked_[i].heads.end;
   }
+  if (added_to_step_ && !requests_.empty()) ++times_.drafts_with_step;
   added_to_step_ = false;
   requests_.clear();
   asked_.clear();

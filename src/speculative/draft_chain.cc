@@ -2,6 +2,7 @@
 #include "speculative/draft_chain.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/check.h"
 #include "model/state_spec.h"
@@ -53,11 +54,11 @@ Result<std::unique_ptr<DraftChain>> DraftChain::create(const HeadParts& parts, c
   return chain;
 }
 
-// Seven arrays of sequences, then for each depth two of sequences and two of rows.
+// Six arrays of sequences and two of rows, then for each depth two of either.
 std::int64_t DraftChain::input_elements() const {
   const std::int64_t sequences = aligned(limits_.max_sequences + 1);
   const std::int64_t rows = aligned(limits_.max_sequences * (limits_.depths + 1));
-  return 7 * sequences + rows + limits_.depths * 2 * (sequences + rows);
+  return 6 * sequences + 2 * rows + limits_.depths * 2 * (sequences + rows);
 }
 
 Status DraftChain::allocate(const sampling::TokenMask& forbidden, ops::Stream& stream) {
@@ -114,11 +115,14 @@ void DraftChain::put_sequences(std::span<const WindowRequest> requests) {
   std::int32_t* table_rows = nullptr;
   std::int32_t* logit_rows = nullptr;
   std::int32_t* history = nullptr;
+  std::int32_t* rows = nullptr;
   in_.sequence = put(windows_, &sequence);
   in_.slots = put(windows_, &slots);
   in_.table_rows = put(windows_, &table_rows);
   in_.logit_rows = put(windows_, &logit_rows);
   in_.history = put(windows_ * width_, &history).reshaped({windows_, width_});
+  in_.rows = put(windows_ * width_, &rows);
+  std::iota(rows, rows + windows_ * width_, 0);
   for (std::int64_t s = 0; s < windows_; ++s) logit_rows[s] = narrow((s + 1) * width_ - 1);
   sampling::RowDraw padding;
   padding.counts_drafts = false;
@@ -246,7 +250,8 @@ void DraftChain::enqueue(const VerifyRows& step, const model::CacheView& cache, 
       const std::int64_t drawn_at = 2 * (windows_ + rows) + depths_ * rows + depth * windows_;
       sampler_->run_link(depth, logits, result(drawn_at, {windows_}), stream);
     }
-    if (depth + 1 < depths_) backend.copy(hidden.data, out.data, out.bytes(), stream);
+    // By a kernel: what follows may begin early only behind one.
+    if (depth + 1 < depths_) backend.gather_rows({out, in_.rows, hidden}, stream);
     workspace.rewind(mark);
   }
 }

@@ -80,7 +80,7 @@ class DraftChain {
   };
   struct Inputs {
     TensorView sequence, slots, table_rows, logit_rows;  // [B]
-    TensorView history;                                  // [B * W]
+    TensorView history, rows;                            // [B * W]; `rows`: 0, 1, 2, ...
     TensorView step_begin, step_first;                   // of a plan without a step
     std::vector<DepthInputs> depths;
   };

@@ -160,5 +160,35 @@ TEST_F(Contract, RecordedAndEagerStepsAgree) {
   }
 }
 
+// Drafts made with the step, in one recording, in two, in none, and one pass after the other: an override
+// that changes nothing asks for these.
+TEST_F(Contract, RoundsOfDraftsAgreeHoweverTheyAreEnqueued) {
+  std::vector<engine::Submission> submissions = watched();
+  for (engine::Submission& submission : submissions) {
+    submission.sampling.frequency_penalty = 0;  // under penalties drafts are made between steps
+    submission.sampling.max_tokens = 48;
+  }
+  for (const std::int64_t sequences : {1, 3, 10}) {
+    std::vector<Answer> expected;
+    for (const int way : {0, 1, 2, 3}) {
+      engine::EngineOptions options = cold(sequences);
+      options.draft_rows = 8;
+      options.record_steps = way != 1;
+      options.split_rounds = way == 2;
+      if (way == 3) options.draft_override = [](auto, std::int64_t, std::int32_t drawn) { return drawn; };
+      const auto engine = engine_of(options);
+      const std::vector<Answer> actual = answers_of(*engine, submissions);
+      if (expected.empty()) expected = actual;
+      EXPECT_EQ(engine->stats().rounds.drafts_with_step > 0, way != 3 && subject().backend->captures());
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        EXPECT_TRUE(same(actual[i], expected[i])) << way << " " << i;
+        if (way == 3) continue;  // one row of a prompt more stays of the prefill class
+        EXPECT_EQ(actual[i].outcome.speculation.accepted_at, expected[i].outcome.speculation.accepted_at)
+            << way << " " << i;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace inkstone::gpu
