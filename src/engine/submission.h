@@ -96,9 +96,9 @@ struct Speculation {
 };
 
 struct RoundTimes {
-  std::int64_t steps = 0;  // that held nothing but decodes
-  double verify_us = 0;    // of these, from enqueueing the step to its results
-  double draft_us = 0;     // of all rounds
+  std::int64_t steps = 0;             // that held nothing but decodes
+  double verify_us = 0;               // of these, from enqueueing the step to its results
+  double draft_us = 0;                // of all rounds
   std::int64_t drafts_with_step = 0;  // steps that drafted too, the host having no part in between
 };
 
