@@ -100,7 +100,7 @@ TEST(CostCurve, KeepsWhatItKnowsOfNumbersThatAreNoLongerVisited) {
   const double before = curve.at(2) / curve.at(9);
   for (int i = 0; i < 500; ++i) curve.add(9, 2200 + 20 * (i % 7));  // the machine is twice as slow
   EXPECT_NEAR(curve.at(9), 2260, 100);
-  EXPECT_NEAR(curve.at(2) / curve.at(9), before, 0.25 * before);
+  EXPECT_NEAR(curve.at(2) / curve.at(9), before, 0.35 * before);  // 500 rounds ago, so doubted
 }
 
 TEST(CostCurve, ForgetsADisturbedRound) {
@@ -164,7 +164,8 @@ TEST(LookupDrafter, DraftsNothingWithoutAnOccurrenceOfTwoTokens) {
 TEST(DepthRecord, BelievesWholeAnswersMoreThanRates) {
   DepthRecord record;
   const AcceptanceEstimate estimate = estimate_after(8);
-  EXPECT_EQ(record.tokens(estimate), expected_round_tokens(estimate));
+  for (std::size_t depth = 0; depth <= 8; ++depth)
+    EXPECT_NEAR(record.tokens(estimate)[depth], expected_round_tokens(estimate)[depth], 1e-9) << depth;
   for (int answer = 0; answer < 200; ++answer) {
     record.observe(3, 3, 10);
     record.observe(4, 2, 10);
@@ -172,9 +173,10 @@ TEST(DepthRecord, BelievesWholeAnswersMoreThanRates) {
   const RoundTokens tokens = record.tokens(estimate);
   EXPECT_NEAR(tokens[3], 10.0 / 3, 0.05);
   EXPECT_NEAR(tokens[4], 5, 0.05);
-  EXPECT_EQ(tokens[8], expected_tokens(estimate, 8));
-  // A row costs as much as a token brings by the rates: only the record decides for four.
-  EXPECT_EQ(choose_depth(tokens, straight_cost(0, 100, 0), 8), 4);
+  EXPECT_NEAR(tokens[8], expected_tokens(estimate, 8), 1e-9);
+  // By the rates three pay a little more than four: only the record decides for four.
+  EXPECT_EQ(choose_depth(expected_round_tokens(estimate), straight_cost(100, 100, 0, 6), 8), 3);
+  EXPECT_EQ(choose_depth(tokens, straight_cost(100, 100, 0, 6), 8), 4);
 }
 
 }  // namespace
