@@ -23,12 +23,12 @@ inline bool tiles_take(const MatrixBank& bank) {
          multiple(bank.scales, bank.scale_row_stride_bytes, bank.scale_bank_stride_bytes, 4);
 }
 
-// 16s of rows of a warp (tiles.cuh) for that many rows that share their weights: the more, the less comes
-// from L2, whose bandwidth is what limits these kernels, as long as blocks enough are left. Decides no bit.
+// 16s of rows of a warp (tiles.cuh) for that many rows that share their weights: large tiles read less,
+// smaller ones give every multiprocessor work, which is worth more. Decides no bit.
 inline int row_tiles_for(std::int64_t rows, std::int64_t output_tiles) {
-  constexpr std::int64_t kBlocks = 64;  // half the multiprocessors of the large GPUs
+  constexpr std::int64_t kMultiprocessors = 132;
   if (rows <= 32) return 1;
-  return rows <= 64 || ceil_div(rows, 128) * output_tiles < kBlocks ? 2 : 4;
+  return rows <= 64 || ceil_div(rows, 128) * output_tiles < kMultiprocessors ? 2 : 4;
 }
 
 // Calls `run` with the number as a constant.
