@@ -29,7 +29,7 @@ struct DecodeBenchOptions {
   // Every depth answers each prompt before the next prompt, so that the machine's moods fall on all alike.
   // The first rounds are not counted: `auto` learns, as it did long ago in a server that runs.
   std::int64_t learning_rounds = 3;
-  std::int64_t rounds = 9;  // those included
+  std::int64_t rounds = 15;  // those included
 };
 
 // Verify times are those of steps that only decoded; draft times are all, those behind a prompt included.
