@@ -270,15 +270,17 @@ void DecoderRunner::run(const StepBatch& batch, std::int64_t recorded_rows, std:
   if (!flight.drafts) return;
   if (!together) {
     flight.mark = stream_->mark();
-    run_chain(recorded_rows > 0, flight_idx);
+    run_chain(recorded_rows, flight_idx);
   }
   heads_->chain()->fetch(*stream_);
 }
 
-void DecoderRunner::run_chain(bool records, std::size_t flight_idx) {
+// It reads the step's arrays, whose places depend on the rows; a step's own recordings have them as a
+// positive number.
+void DecoderRunner::run_chain(std::int64_t recorded_rows, std::size_t flight_idx) {
   const auto operations = [this, flight_idx] { enqueue_chain(flights_[flight_idx]); };
-  if (!records) return operations();
-  ops::Recordings::Key key{0, static_cast<std::int64_t>(flight_idx)};
+  if (recorded_rows == 0) return operations();
+  ops::Recordings::Key key{-recorded_rows, static_cast<std::int64_t>(flight_idx)};
   std::ranges::copy(heads_->chain()->shape(), key.begin() + 2);
   graphs_.run(key, heads_->chain()->memory_version(), *stream_, operations);
 }

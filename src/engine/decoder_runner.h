@@ -86,7 +86,7 @@ class DecoderRunner final : public ModelRunner {
   [[nodiscard]] model::ForwardBatch forward_batch(const StepBatch& batch, const Flight& flight) const;
   [[nodiscard]] model::CacheView cache_view(const StepBatch& batch, const Flight& flight) const;
   void run(const StepBatch& batch, std::int64_t recorded_rows, std::size_t flight_idx);
-  void run_chain(bool records, std::size_t flight_idx);
+  void run_chain(std::int64_t recorded_rows, std::size_t flight_idx);
   void enqueue(const StepBatch& batch, Flight& flight);
   void enqueue_chain(const Flight& flight);
   [[nodiscard]] bool splits_rounds() const { return options_.split_rounds || options_.adaptive_depth; }

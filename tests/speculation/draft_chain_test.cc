@@ -119,6 +119,20 @@ TEST_F(Chain, DraftsWhatPassAfterPassDrafts) {
   }
 }
 
+// The chain reads the step's arrays, whose places depend on how many rows that has: 72 of eight sequences,
+// then fewer, behind windows of the same shape.
+TEST_F(Chain, FollowsTheRowsOfItsStep) {
+  std::vector<Submission> submissions;
+  for (std::int64_t i = 0; i < 8; ++i)
+    submissions.push_back(engine::greedy(random_ids(random_, 16), 20 + 5 * i));
+  EngineOptions options = cold(8);
+  options.max_sequences = 8;
+  const std::vector<Answer> expected = run(mini_, options, submissions);
+  options.split_rounds = true;
+  expect_alike(run(device_, options, submissions), expected);
+  EXPECT_GT(rounds_, 8);
+}
+
 // Penalties count the tokens that the step has drawn.
 TEST_F(Chain, DraftsBetweenStepsUnderPenalties) {
   std::vector<Submission> submissions = mixed();
