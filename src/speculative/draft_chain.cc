@@ -89,6 +89,8 @@ void DraftChain::choose_shape(std::span<const WindowRequest> requests, bool padd
     links_ = std::max(links_, wanted_.back());
     fed = std::max(fed, requests[i].fed_drafts);
   }
+  // Every depth that runs draws where one does, whatever is wanted: one recording for all wishes.
+  if (links_ > 0) links_ = depths_;
   std::ranges::stable_sort(order_, [&](std::size_t a, std::size_t b) {
     return requests[a].heads.depths > requests[b].heads.depths;
   });
