@@ -9,10 +9,6 @@
 namespace inkstone::engine {
 namespace {
 
-// A depth is left for another within an answer when that is better by this factor: rounds that begin where
-// others of the same depth begin are what the record of depths knows.
-constexpr double kLoyalty = 1.05;
-
 void count(Speculation& counts, std::int64_t drafted, std::int64_t accepted) {
   ++counts.verify_steps;
   counts.drafted += drafted;
@@ -55,20 +51,9 @@ void DraftStage::admit(Request& request) {
     // One at a time costs its neighbours passes too.
     const bool trial = admitted_++ % (kTrial * num_sequences_) == 0;
     if (trial) own.trial_rounds = kTrialRounds;
-    choose_first_depth(request, trial);
+    if (!trial) own.depths = paying_depth(average_, own.depths);
   }
   own.head_rows = std::max<std::int64_t>(0, request.position - own.depths);
-}
-
-void DraftStage::choose_first_depth(Request& request, bool trial) const {
-  Drafting& own = request.drafting;
-  own.chosen = options_.draft_rows;
-  if (costs_known() && !trial)
-    own.chosen = speculative::choose_depth(record_.tokens(average_), cost_.cost(num_sequences_), own.chosen);
-  if (drafter_->keeps_state()) own.depths = own.chosen;
-  own.rounds = 0;
-  own.drawn = 0;
-  own.mixed = request.num_tokens() > request.prompt_tokens;
 }
 
 void DraftStage::start_step() { step_started_us_ = options_.clock_us(); }
@@ -93,13 +78,13 @@ std::int64_t DraftStage::judge(Request& request, std::span<const sampling::Sampl
 
 void DraftStage::note_emitted(Request& request, std::int64_t drafted, std::int64_t emitted) {
   Drafting& own = request.drafting;
-  const std::int64_t useful = std::min(drafted, emitted - 1);
-  own.acceptance.observe(drafted, useful);
-  average_.observe(drafted, useful);
-  ++own.rounds;
-  own.drawn += emitted;
-  if (options_.adaptive_depth && request.ended && !own.mixed)
-    record_.observe(own.chosen, own.rounds, own.drawn);
+  // Where the answer ended among right drafts, nothing is known of those behind.
+  const std::int64_t known = emitted <= own.right ? emitted : drafted;
+  const std::int64_t right = std::min(emitted, own.right);
+  own.acceptance.observe(known, right);
+  average_.observe(known, right);
+  if (options_.adaptive_depth && request.ended)
+    lengths_.observe(request.num_tokens() - request.prompt_tokens - 1, average_);
 }
 
 void DraftStage::count_emitted(Request& request) {
@@ -141,9 +126,7 @@ void DraftStage::add(Request& request, std::int32_t table_row, cache::SlotId slo
 
 std::int64_t DraftStage::wanted_drafts(Request& request) {
   const std::int64_t most = drafter_->keeps_state() ? request.drafting.depths : options_.draft_rows;
-  const std::int64_t depth = options_.adaptive_depth ? adapted_depth(request, most) : most;
-  request.drafting.mixed |= depth != request.drafting.chosen;
-  return depth;
+  return options_.adaptive_depth ? adapted_depth(request, most) : most;
 }
 
 // --- drafts that are made with the step ---
@@ -211,7 +194,7 @@ std::int64_t DraftStage::adapted_depth(Request& request, std::int64_t most) {
     --own.trial_rounds;
     return most;
   }
-  const std::int64_t depth = depth_for(own, most);
+  const std::int64_t depth = paying_depth(own.acceptance, most);
   if (rounds_ == last_probe_) return std::min(most, probed_depth(depth));
   if (drafter_->keeps_state()) give_up_depths(request, depth);
   return depth;
@@ -230,13 +213,11 @@ std::int64_t DraftStage::probed_depth(std::int64_t chosen) const {
   }
 }
 
-std::int64_t DraftStage::depth_for(const Drafting& own, std::int64_t most) const {
-  const speculative::RoundTokens all = speculative::expected_round_tokens(average_);
-  const speculative::RoundTokens whole = record_.tokens(average_);
-  speculative::RoundTokens tokens = speculative::expected_round_tokens(own.acceptance);
-  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] *= whole[i] / all[i];
-  tokens[static_cast<std::size_t>(std::min(own.chosen, most))] *= kLoyalty;
-  return speculative::choose_depth(tokens, cost_.cost(num_sequences_), most);
+std::int64_t DraftStage::paying_depth(const speculative::AcceptanceEstimate& estimate,
+                                      std::int64_t max_depth) const {
+  if (!costs_known()) return max_depth;
+  return speculative::choose_depth(lengths_.corrected(speculative::expected_round_tokens(estimate)),
+                                   cost_.cost(num_sequences_), max_depth);
 }
 
 void DraftStage::give_up_depths(Request& request, std::int64_t chosen) const {

@@ -12,8 +12,8 @@
 #include "engine/engine_options.h"
 #include "engine/model_runner.h"
 #include "engine/request.h"
+#include "speculative/answer_lengths.h"
 #include "speculative/cost_estimate.h"
-#include "speculative/depth_record.h"
 #include "speculative/drafter.h"
 #include "speculative/lookup_drafter.h"
 
@@ -23,8 +23,7 @@ namespace inkstone::engine {
 //
 // A request drafts with its first `depths` heads, which have rows for every position; a depth that missed
 // rows could only be brought back by running the trunk again, so the number only falls. Fixed: it stays at
-// N. `auto`: each round drafts as deep as pays (speculative/depth_choice.h), the depth that an answer began
-// with being preferred a little (speculative/depth_record.h says why). Depths that are not wanted run
+// N. `auto`: each round drafts as deep as pays (speculative/depth_choice.h). Depths that are not wanted run
 // along for a while; when that has cost as much as a plain step they are given up, and with none left
 // the request decodes plainly. New requests start with the depths that pay on average, every kTrial-th with
 // all, which drafts with all for a few rounds, so that the average follows the load. The first rounds of all
@@ -57,7 +56,7 @@ class DraftStage {
   std::int64_t judge(Request& request, std::span<const sampling::SampledToken> drawn);
   // Before a token is published; its outcome may follow at once.
   void count_emitted(Request& request);
-  // After all of them: what `auto` learns from. A right draft behind the end of the answer is of no use.
+  // After all of them: what `auto` learns from.
   void note_emitted(Request& request, std::int64_t drafted, std::int64_t emitted);
   // The step has been collected; `decode_rows`: its rows when it held nothing but decodes, else 0.
   void end_step(std::int64_t decode_rows, std::int64_t num_sequences);
@@ -86,9 +85,8 @@ class DraftStage {
   [[nodiscard]] std::int64_t probed_depth(std::int64_t chosen) const;
   // Every depth was tried twice.
   [[nodiscard]] bool costs_known() const { return cost_.rounds() >= 2 * (options_.draft_rows + 1); }
-  void choose_first_depth(Request& request, bool trial) const;
-  // Pays most for this request: its own acceptance, corrected by what whole answers of each depth brought.
-  [[nodiscard]] std::int64_t depth_for(const Drafting& own, std::int64_t most) const;
+  [[nodiscard]] std::int64_t paying_depth(const speculative::AcceptanceEstimate& estimate,
+                                          std::int64_t max_depth) const;
   void give_up_depths(Request& request, std::int64_t chosen) const;
   void learn(double draft_us);
 
@@ -106,7 +104,7 @@ class DraftStage {
 
   speculative::CostEstimate cost_;
   speculative::AcceptanceEstimate average_{100};
-  speculative::DepthRecord record_;
+  speculative::AnswerLengths lengths_;
   std::int64_t num_sequences_ = 1;  // that drew in the last step
   std::int64_t admitted_ = 0;
   std::int64_t rounds_ = 0;

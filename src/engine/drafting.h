@@ -17,12 +17,7 @@ struct Drafting {
   std::int64_t head_rows = 0;  // rows that the heads have, provisional ones included
   std::int64_t depths = 0;     // heads that have all of them; never rises while a request runs
   double idle_us = 0;  // what depths have cost since all of them were last chosen, without being chosen
-  std::int64_t low_depths = 0;  // most that were chosen since then
-  // `auto`, for speculative/depth_record.h:
-  std::int64_t chosen = 0;        // drafts a round, when the answer began
-  std::int64_t rounds = 0;        // verified
-  std::int64_t drawn = 0;         // tokens of those rounds
-  bool mixed = false;             // not all of its rounds had the depth chosen, or it began before
+  std::int64_t low_depths = 0;    // most that were chosen since then
   std::int64_t trial_rounds = 0;  // left, in which it drafts with all depths whatever pays
   speculative::AcceptanceEstimate acceptance;
   Speculation counts;

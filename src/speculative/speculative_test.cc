@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "speculative/acceptance.h"
+#include "speculative/answer_lengths.h"
 #include "speculative/cost_estimate.h"
 #include "speculative/depth_choice.h"
-#include "speculative/depth_record.h"
 #include "speculative/lookup_drafter.h"
 
 namespace inkstone::speculative {
@@ -160,23 +160,43 @@ TEST(LookupDrafter, DraftsNothingWithoutAnOccurrenceOfTwoTokens) {
   }
 }
 
-// Ten tokens: two rounds of four drafts, three of three, whatever the rates say.
-TEST(DepthRecord, BelievesWholeAnswersMoreThanRates) {
-  DepthRecord record;
+// Rates for which a draft is as good as right: what remains is how rounds fill an answer.
+TEST(AnswerLengths, CountTheRoundsThatAnAnswerTakes) {
   const AcceptanceEstimate estimate = estimate_after(8);
-  for (std::size_t depth = 0; depth <= 8; ++depth)
-    EXPECT_NEAR(record.tokens(estimate)[depth], expected_round_tokens(estimate)[depth], 1e-9) << depth;
-  for (int answer = 0; answer < 200; ++answer) {
-    record.observe(3, 3, 10);
-    record.observe(4, 2, 10);
-  }
-  const RoundTokens tokens = record.tokens(estimate);
-  EXPECT_NEAR(tokens[3], 10.0 / 3, 0.05);
-  EXPECT_NEAR(tokens[4], 5, 0.05);
-  EXPECT_NEAR(tokens[8], expected_tokens(estimate, 8), 1e-9);
-  // By the rates three pay a little more than four: only the record decides for four.
-  EXPECT_EQ(choose_depth(expected_round_tokens(estimate), straight_cost(100, 100, 0, 6), 8), 3);
-  EXPECT_EQ(choose_depth(tokens, straight_cost(100, 100, 0, 6), 8), 4);
+  std::array<double, 11> rounds{};
+  expect_rounds(estimate, 4, rounds);
+  EXPECT_EQ(rounds[0], 0);
+  EXPECT_EQ(rounds[1], 1);
+  EXPECT_NEAR(rounds[5], 1, 0.1);
+  EXPECT_NEAR(rounds[6], 2, 0.1);
+  EXPECT_NEAR(rounds[10], 2, 0.2);
+  expect_rounds(estimate, 0, rounds);
+  EXPECT_EQ(rounds[10], 10);
+  // Half of the drafts are right: one token or two, so a round each of length 1, and of length 2 half of
+  // both.
+  AcceptanceEstimate half;
+  for (int i = 0; i < 4000; ++i) half.observe(1, i % 2);
+  expect_rounds(half, 1, rounds);
+  EXPECT_NEAR(rounds[2], 1.5, 0.02);
+  EXPECT_NEAR(rounds[3], 1 + 0.5 * 1.5 + 0.5 * 1, 0.02);
+}
+
+TEST(AnswerLengths, MakeDepthsThatFillTheLastRoundPay) {
+  const AcceptanceEstimate estimate = estimate_after(8);
+  const RoundTokens by_rates = expected_round_tokens(estimate);
+  AnswerLengths lengths;
+  EXPECT_EQ(lengths.corrected(by_rates), by_rates);
+  for (int i = 0; i < 3; ++i) lengths.observe(10, estimate);
+  const RoundTokens tokens = lengths.corrected(by_rates);
+  EXPECT_NEAR(tokens[0], 1, 1e-9);
+  EXPECT_NEAR(tokens[4], 5, 0.3);
+  EXPECT_NEAR(tokens[6], 5, 0.3);  // two rounds as well
+  EXPECT_EQ(choose_depth(by_rates, straight_cost(1000, 20, 60), 7), 7);
+  EXPECT_EQ(choose_depth(tokens, straight_cost(1000, 20, 60), 7), 4);
+  // Long ones: rates are right again.
+  for (int i = 0; i < 64; ++i) lengths.observe(5000, estimate);
+  for (std::size_t depth = 0; depth < tokens.size(); ++depth)
+    EXPECT_NEAR(lengths.corrected(by_rates)[depth], by_rates[depth], 0.01 * by_rates[depth]);
 }
 
 }  // namespace
