@@ -83,8 +83,8 @@ class DraftStage {
   Status take_drafts();
   [[nodiscard]] std::int64_t adapted_depth(Request& request, std::int64_t most);
   [[nodiscard]] std::int64_t probed_depth(std::int64_t chosen) const;
-  // Every depth was tried twice.
-  [[nodiscard]] bool costs_known() const { return cost_.rounds() >= 2 * (options_.draft_rows + 1); }
+  // Every depth was tried four times.
+  [[nodiscard]] bool costs_known() const { return cost_.rounds() >= 4 * (options_.draft_rows + 1); }
   [[nodiscard]] std::int64_t paying_depth(const speculative::AcceptanceEstimate& estimate,
                                           std::int64_t max_depth) const;
   void give_up_depths(Request& request, std::int64_t chosen) const;

@@ -16,6 +16,8 @@ constexpr double kTrust = 1;         // observations after which a mean counts a
 // The line's slope starts at half of what rows would cost if nothing were fixed.
 constexpr double kSlopePrior = 0.5;
 constexpr double kSlopePriorWeight = 2;
+// The first ones may be those that a backend records in: until so many were seen, the least counts.
+constexpr std::int64_t kFirst = 4;
 // One disturbed round must not decide anything.
 constexpr double kLargestSurprise = 1.3;
 
@@ -34,20 +36,21 @@ void CostCurve::add(double rows, double us) {
     if (&other != &mean && other.weight > kLeastWeight)
       other.weight = std::max(kLeastWeight, other.weight * kFade);
   if (mean.weight == 0) {
-    mean = {1, rows, us / factor_};
+    mean = {1, 1, rows, us / factor_};
     ++num_known_;
     return lay_line();
   }
   const double expected = factor_ * mean.us;
-  // The first observation may be the disturbed one.
-  const double largest = mean.weight < 2 ? us : kLargestSurprise * expected;
-  const double smallest = mean.weight < 2 ? us : expected / kLargestSurprise;
+  const bool is_first = mean.seen < kFirst;
+  const double largest = is_first ? us : kLargestSurprise * expected;
+  const double smallest = is_first ? us : expected / kLargestSurprise;
   const double taken = std::clamp(us, smallest, largest);
-  if (mean.weight >= 2) factor_ *= 1 + (taken / expected - 1) / kFactorMemory;
+  if (!is_first) factor_ *= 1 + (taken / expected - 1) / kFactorMemory;
   mean.weight = std::min(mean.weight + 1, kMemory);
+  ++mean.seen;
   mean.rows += (rows - mean.rows) / mean.weight;
   const double now = taken / factor_;
-  if (mean.weight <= 2) {
+  if (is_first) {
     mean.us = std::min(mean.us, now);
   } else {
     mean.us += (now - mean.us) / mean.weight;

@@ -25,6 +25,7 @@ class CostCurve {
   static constexpr std::size_t kMeans = kExact + 16;
   struct Mean {
     double weight = 0;
+    std::int64_t seen = 0;
     double rows = 0;
     double us = 0;  // over the factor
   };

@@ -75,6 +75,13 @@ TEST(DepthChoice, DraftsLessDeepWhereTheRowsOfAPassCost) {
   EXPECT_LT(depth, 8);
 }
 
+// A device runs what is new operation by operation, then records it: both take long and say nothing.
+TEST(CostCurve, FirstTimesThatTakeLongDoNotCount) {
+  CostCurve curve;
+  for (const double us : {3000.0, 4000.0, 260.0, 264.0, 262.0}) curve.add(5, us);
+  EXPECT_NEAR(curve.at(5), 261, 2);
+}
+
 TEST(CostCurve, RecoversALine) {
   CostCurve curve;
   EXPECT_EQ(curve.at(4), 0);
