@@ -16,8 +16,9 @@ constexpr double kTrust = 1;         // observations after which a mean counts a
 // The line's slope starts at half of what rows would cost if nothing were fixed.
 constexpr double kSlopePrior = 0.5;
 constexpr double kSlopePriorWeight = 2;
-// The first ones may be those that a backend records in: until so many were seen, the least counts.
-constexpr std::int64_t kFirst = 4;
+// A device runs what is new operation by operation, then it records it: of so many first times the least
+// counts, and until then nothing is known.
+constexpr std::int64_t kFirst = 3;
 // One disturbed round must not decide anything.
 constexpr double kLargestSurprise = 1.3;
 
@@ -35,26 +36,22 @@ void CostCurve::add(double rows, double us) {
   for (Mean& other : means_)
     if (&other != &mean && other.weight > kLeastWeight)
       other.weight = std::max(kLeastWeight, other.weight * kFade);
-  if (mean.weight == 0) {
-    mean = {1, 1, rows, us / factor_};
+  ++mean.seen;
+  if (mean.seen <= kFirst) {
+    const double relative = us / factor_;
+    mean.us = mean.seen == 1 ? relative : std::min(mean.us, relative);
+    mean.rows = rows;
+    if (mean.seen < kFirst) return;
+    mean.weight = 1;
     ++num_known_;
     return lay_line();
   }
   const double expected = factor_ * mean.us;
-  const bool is_first = mean.seen < kFirst;
-  const double largest = is_first ? us : kLargestSurprise * expected;
-  const double smallest = is_first ? us : expected / kLargestSurprise;
-  const double taken = std::clamp(us, smallest, largest);
-  if (!is_first) factor_ *= 1 + (taken / expected - 1) / kFactorMemory;
+  const double taken = std::clamp(us, expected / kLargestSurprise, kLargestSurprise * expected);
+  factor_ *= 1 + (taken / expected - 1) / kFactorMemory;
   mean.weight = std::min(mean.weight + 1, kMemory);
-  ++mean.seen;
   mean.rows += (rows - mean.rows) / mean.weight;
-  const double now = taken / factor_;
-  if (is_first) {
-    mean.us = std::min(mean.us, now);
-  } else {
-    mean.us += (now - mean.us) / mean.weight;
-  }
+  mean.us += (taken / factor_ - mean.us) / mean.weight;
   lay_line();
 }
 

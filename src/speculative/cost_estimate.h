@@ -16,7 +16,8 @@ namespace inkstone::speculative {
 class CostCurve {
  public:
   void add(double rows, double us);
-  [[nodiscard]] double at(double rows) const;  // 0 before anything was seen
+  // 0 before anything is known: the first two times of a number of rows say nothing.
+  [[nodiscard]] double at(double rows) const;
   [[nodiscard]] std::int64_t num_known() const { return num_known_; }
 
  private:

@@ -78,7 +78,9 @@ TEST(DepthChoice, DraftsLessDeepWhereTheRowsOfAPassCost) {
 // A device runs what is new operation by operation, then records it: both take long and say nothing.
 TEST(CostCurve, FirstTimesThatTakeLongDoNotCount) {
   CostCurve curve;
-  for (const double us : {3000.0, 4000.0, 260.0, 264.0, 262.0}) curve.add(5, us);
+  for (const double us : {3000.0, 4000.0}) curve.add(5, us);
+  EXPECT_EQ(curve.at(5), 0);
+  for (const double us : {260.0, 264.0, 262.0}) curve.add(5, us);
   EXPECT_NEAR(curve.at(5), 261, 2);
 }
 
@@ -121,7 +123,7 @@ TEST(CostCurve, ForgetsADisturbedRound) {
 
 TEST(CostCurve, TakesRowsToCostBeforeOthersWereSeen) {
   CostCurve curve;
-  curve.add(8, 80);
+  for (int i = 0; i < 3; ++i) curve.add(8, 80);
   EXPECT_NEAR(curve.at(8), 80, 1e-9);
   EXPECT_NEAR(curve.at(2), 20, 1e-9);
 }
