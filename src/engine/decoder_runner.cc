@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "base/check.h"
 
@@ -72,7 +73,7 @@ Status DecoderRunner::allocate(const sampling::TokenMask& forbidden) {
       INK_TRY(make_tensor(ScalarType::kU8, {decoder_.workspace_bytes(options_.token_budget, draws)}));
   const std::vector<std::int32_t> empty_table(static_cast<std::size_t>(page_table_.shape.num_elements()), -1);
   parts_.backend->upload(page_table_.data, empty_table.data(), page_table_.bytes(), *stream_);
-  for (Flight& flight : flights_) {
+  for (Flight& flight : std::span(flights_).first(flight_of(steps_ahead()) + 1)) {
     flight.inputs.memory = INK_TRY(parts_.backend->allocate_staging(input_elements(options_) * 4));
     flight.table_entries = INK_TRY(parts_.backend->allocate_staging(page_table_.bytes()));
     flight.sampler =
@@ -128,14 +129,25 @@ TensorView DecoderRunner::add_input(Inputs& inputs, std::span<const std::int32_t
   return {inputs_.as<std::int32_t>() + begin, ScalarType::kI32, {count}};
 }
 
+void DecoderRunner::pad_inputs(Inputs& inputs, std::int64_t elements) {
+  std::int32_t* const host = reinterpret_cast<std::int32_t*>(inputs.memory.get());
+  std::fill(host + inputs.used, host + std::max(elements, inputs.used), 0);
+  inputs.used = std::max(elements, inputs.used);
+}
+
+// What the chain of drafts reads lies in front and begins at the same places in every step, so that a
+// recording of the chain follows steps of all sizes.
 void DecoderRunner::upload_inputs(const StepBatch& batch, Flight& flight) {
+  const std::int64_t sequences = aligned(options_.max_sequences + 1);
   Inputs& inputs = flight.inputs;
   inputs.used = 0;
+  inputs.row_begin = add_input(inputs, batch.row_begin);
+  pad_inputs(inputs, sequences);
+  inputs.first_position = add_input(inputs, batch.first_position);
+  pad_inputs(inputs, 2 * sequences);
   inputs.ids = add_input(inputs, batch.ids);
   inputs.row_sequence = add_input(inputs, batch.row_sequence);
   inputs.row_position = add_input(inputs, batch.row_position);
-  inputs.row_begin = add_input(inputs, batch.row_begin);
-  inputs.first_position = add_input(inputs, batch.first_position);
   inputs.slots = add_input(inputs, batch.slots);
   inputs.logit_rows = add_input(inputs, batch.logit_rows);
   inputs.logit_slots = add_input(inputs, batch.logit_slots);
@@ -155,12 +167,13 @@ void DecoderRunner::add_drawn_rows(const StepBatch& batch, Flight& flight) const
   flight.inputs.last_drawn = add_input(flight.inputs, batch.ids);
   flight.takes_drawn = false;
   auto* const host = reinterpret_cast<std::int32_t*>(flight.inputs.memory.get());
+  std::int32_t* const ids = host + (flight.inputs.ids.as<std::int32_t>() - inputs_.as<std::int32_t>());
   for (std::size_t row = 0; row < batch.ids.size(); ++row) {
     const bool unknown = batch.ids[row] == kLastDrawn;
     flight.takes_drawn |= unknown;
     const auto sequence = static_cast<std::size_t>(batch.row_sequence[row]);
     host[begin + static_cast<std::int64_t>(row)] = unknown ? batch.slots[sequence] : -1;
-    if (unknown) host[row] = 0;
+    if (unknown) ids[row] = 0;
   }
 }
 
@@ -223,7 +236,7 @@ model::CacheView DecoderRunner::cache_view(const StepBatch& batch, const Flight&
 
 Status DecoderRunner::submit(const StepBatch& batch) {
   const auto turn = parts_.backend->take_turn();
-  const std::size_t flight_idx = static_cast<std::size_t>(submitted_) % kFlights;
+  const std::size_t flight_idx = flight_of(submitted_);
   Flight& flight = flights_[flight_idx];
   flight.draws = batch.num_draws();
   flight.drafts = !batch.windows.empty();
@@ -275,22 +288,28 @@ void DecoderRunner::run(const StepBatch& batch, std::int64_t recorded_rows, std:
   heads_->chain()->fetch(*stream_);
 }
 
-// It reads the step's arrays, whose places depend on the rows; a step's own recordings have them as a
-// positive number.
+// The same for steps of all numbers of rows; a step's own recordings have them as a positive number.
 void DecoderRunner::run_chain(std::int64_t recorded_rows, std::size_t flight_idx) {
   const auto operations = [this, flight_idx] { enqueue_chain(flights_[flight_idx]); };
   if (recorded_rows == 0) return operations();
-  ops::Recordings::Key key{-recorded_rows, static_cast<std::int64_t>(flight_idx)};
+  ops::Recordings::Key key{-1, static_cast<std::int64_t>(flight_idx)};
   std::ranges::copy(heads_->chain()->shape(), key.begin() + 2);
   graphs_.run(key, heads_->chain()->memory_version(), *stream_, operations);
 }
 
-// The windows find their newest tokens in what the step's rows were fed with and what they drew.
+// The windows find their newest tokens in what the step's rows were fed with and what they drew. Views of the
+// largest step: how much of them a step fills is in row_begin.
 void DecoderRunner::enqueue_chain(const Flight& flight) {
   const Inputs& inputs = flight.inputs;
+  const auto longest = [](const TensorView& view, std::int64_t rows) {
+    return TensorView(view.data, ScalarType::kI32, {rows});
+  };
+  const std::int64_t rows = std::min(fed_.rows(), options_.token_budget);
   const model::CacheView cache{storage_->rows(), storage_->ring_rows(), page_table_, {}};
-  heads_->chain()->enqueue(
-      {inputs.row_begin, inputs.first_position, inputs.ids, flight.sampler->device_ids()}, cache, *stream_);
+  heads_->chain()->enqueue({longest(inputs.row_begin, options_.max_sequences + 1),
+                            longest(inputs.first_position, options_.max_sequences), longest(inputs.ids, rows),
+                            longest(flight.sampler->device_ids(), rows)},
+                           cache, *stream_);
 }
 
 // Everything of a step that reads only the backend's memory: may be recorded.
@@ -328,7 +347,7 @@ void DecoderRunner::draw(const StepBatch& batch, Flight& flight, const TensorVie
 
 Status DecoderRunner::collect(std::vector<sampling::SampledToken>& drawn) {
   INK_CHECK(collected_ < submitted_, "a step to wait for");
-  const Flight& flight = flights_[static_cast<std::size_t>(collected_++) % kFlights];
+  const Flight& flight = flights_[flight_of(collected_++)];
   stream_->wait_for(flight.mark);
   drawn.clear();
   for (std::int64_t i = 0; i < flight.draws; ++i) drawn.push_back(flight.sampler->token(i));
@@ -336,7 +355,7 @@ Status DecoderRunner::collect(std::vector<sampling::SampledToken>& drawn) {
 }
 
 Status DecoderRunner::collect_drafts(std::vector<speculative::WindowDrafts>& drafts) {
-  const Flight& flight = flights_[static_cast<std::size_t>(collected_ - 1) % kFlights];
+  const Flight& flight = flights_[flight_of(collected_ - 1)];
   INK_CHECK(flight.drafts, "a step with windows");
   if (flight.drafts_mark != flight.mark) stream_->wait_for(flight.drafts_mark);
   heads_->chain()->collect(drafts);

@@ -37,6 +37,9 @@ class DecoderRunner final : public ModelRunner {
 
   [[nodiscard]] const model::StateSpec& state_spec() const override { return spec_; }
   [[nodiscard]] std::int64_t steps_ahead() const override { return options_.draft_rows > 0 ? 0 : 1; }
+  [[nodiscard]] std::int64_t first_runs() const override {
+    return graphs_.first_runs() + (heads_ ? heads_->first_runs() : 0);
+  }
   [[nodiscard]] speculative::Drafter* drafter() override { return heads_.get(); }
   [[nodiscard]] bool drafts_with_step() const override {
     return heads_ != nullptr && heads_->chain() != nullptr && !options_.draft_override;
@@ -71,13 +74,15 @@ class DecoderRunner final : public ModelRunner {
     std::uint64_t mark = 0;
     std::uint64_t drafts_mark = 0;
   };
-  static constexpr std::size_t kFlights = 2;
+  static constexpr std::size_t kFlights = 2;  // one where no step is enqueued ahead
 
   DecoderRunner(const DecoderParts& parts, const EngineOptions& options);
   Status allocate(const sampling::TokenMask& forbidden);
   Status make_heads(const sampling::TokenMask& forbidden);
   Result<TensorView> make_tensor(ScalarType type, Shape shape);
   TensorView add_input(Inputs& inputs, std::span<const std::int32_t> values) const;
+  // The next array begins no earlier than this.
+  static void pad_inputs(Inputs& inputs, std::int64_t elements);
   void upload_inputs(const StepBatch& batch, Flight& flight);
   void add_drawn_rows(const StepBatch& batch, Flight& flight) const;
   void add_hidden_rows(const StepBatch& batch, Inputs& inputs) const;
@@ -85,6 +90,9 @@ class DecoderRunner final : public ModelRunner {
   void upload_media(const StepBatch& batch, Flight& flight);
   [[nodiscard]] model::ForwardBatch forward_batch(const StepBatch& batch, const Flight& flight) const;
   [[nodiscard]] model::CacheView cache_view(const StepBatch& batch, const Flight& flight) const;
+  [[nodiscard]] std::size_t flight_of(std::int64_t step) const {
+    return static_cast<std::size_t>(step % (1 + steps_ahead()));
+  }
   void run(const StepBatch& batch, std::int64_t recorded_rows, std::size_t flight_idx);
   void run_chain(std::int64_t recorded_rows, std::size_t flight_idx);
   void enqueue(const StepBatch& batch, Flight& flight);

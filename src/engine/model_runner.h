@@ -67,6 +67,9 @@ class ModelRunner {
   [[nodiscard]] virtual const model::StateSpec& state_spec() const = 0;
   // Steps that may be enqueued beyond the one that the host waits for.
   [[nodiscard]] virtual std::int64_t steps_ahead() const { return 1; }
+  // How often so far something ran that was prepared meanwhile for later runs, as by recording it: the times
+  // of a round in which this rises are not those of rounds like it.
+  [[nodiscard]] virtual std::int64_t first_runs() const { return 0; }
   // Where drafts come from that need the model; null: the runner has none. With drafts steps_ahead() is 0,
   // since the host must know them before the step that verifies them.
   [[nodiscard]] virtual speculative::Drafter* drafter() { return nullptr; }

@@ -10,10 +10,10 @@ namespace {
 
 std::int64_t round_up(std::int64_t value, std::int64_t to) { return (value + to - 1) / to * to; }
 
-// 1, 2, 4, 8, then eights, then thirty-twos: at most a third of a step is padding.
+// Each by itself up to 16, where a row costs most beside the rest; then eights, then thirty-twos: at most a
+// third of a step is padding.
 std::int64_t bucket_of(std::int64_t rows) {
-  if (rows <= 2) return rows;
-  if (rows <= 4) return 4;
+  if (rows <= 16) return rows;
   return rows <= 64 ? round_up(rows, 8) : round_up(rows, 32);
 }
 

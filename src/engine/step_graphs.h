@@ -36,6 +36,7 @@ class StepGraphs {
            const std::function<void()>& operations) {
     recordings_.run(backend_, key, version, stream, operations);
   }
+  [[nodiscard]] std::int64_t first_runs() const { return recordings_.first_runs(); }
 
  private:
   ops::Backend& backend_;

@@ -6,9 +6,11 @@ namespace inkstone::ops {
 void Recordings::run(GraphOps& backend, const Key& key, std::int64_t version, Stream& stream,
                      const std::function<void()>& operations) {
   const auto [place, is_first] = recordings_.try_emplace(key);
-  if (is_first) return operations();
   Recording& recording = place->second;
-  if (!recording.graph || recording.version != version) {
+  const bool records = !recording.graph || recording.version != version;
+  if (records) ++first_runs_;
+  if (is_first) return operations();
+  if (records) {
     recording.graph = backend.capture(stream, operations);
     recording.version = version;
   }

@@ -41,6 +41,8 @@ class Recordings {
   // `version` names the memory that `operations` use: a recording of another version is made again.
   void run(GraphOps& backend, const Key& key, std::int64_t version, Stream& stream,
            const std::function<void()>& operations);
+  // Runs that were more than a replay: those at a new size, and those that recorded.
+  [[nodiscard]] std::int64_t first_runs() const { return first_runs_; }
 
  private:
   struct Recording {
@@ -48,6 +50,7 @@ class Recordings {
     std::int64_t version = 0;
   };
   std::map<Key, Recording> recordings_;
+  std::int64_t first_runs_ = 0;
 };
 
 }  // namespace inkstone::ops

@@ -32,6 +32,7 @@ class HeadDrafter final : public Drafter {
 
   [[nodiscard]] HeadPass& pass() { return *parts_.pass; }
   [[nodiscard]] DraftChain* chain() { return parts_.chain.get(); }
+  [[nodiscard]] std::int64_t first_runs() const { return recordings_.first_runs(); }
 
  private:
   [[nodiscard]] bool fit_windows(std::span<const DraftRequest> requests);

@@ -133,6 +133,20 @@ TEST_F(Chain, FollowsTheRowsOfItsStep) {
   EXPECT_GT(rounds_, 8);
 }
 
+// A recording for windows of up to 32 sequences, made where the step is padded to 64 of them, replayed where
+// it is padded to fewer.
+TEST_F(Chain, FollowsTheSequencesOfItsStep) {
+  std::vector<Submission> submissions;
+  for (std::int64_t i = 0; i < 72; ++i) submissions.push_back(engine::greedy(random_ids(random_, 4), 3 + i));
+  EngineOptions options = cold(1);
+  options.max_sequences = 72;
+  options.cache_tokens = 72 * 64;
+  const std::vector<Answer> expected = run(mini_, options, submissions);
+  options.split_rounds = true;
+  expect_alike(run(device_, options, submissions), expected);
+  EXPECT_GT(rounds_, 8);
+}
+
 // Penalties count the tokens that the step has drawn.
 TEST_F(Chain, DraftsBetweenStepsUnderPenalties) {
   std::vector<Submission> submissions = mixed();
