@@ -2,6 +2,7 @@
 #include "engine/draft_stage.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "speculative/acceptance.h"
@@ -30,6 +31,7 @@ std::int64_t most_useful(const Request& request) {
 DraftStage::DraftStage(ModelRunner& runner, const EngineOptions& options)
     : runner_(runner), options_(options) {
   if (options.draft_rows == 0) return;
+  start_depth_ = options.draft_rows;
   if (options.drafter == DrafterKind::kLookup) {
     drafter_ = &lookup_.emplace(options.draft_rows);
   } else {
@@ -45,18 +47,22 @@ void DraftStage::admit(Request& request) {
   own.acceptance = speculative::AcceptanceEstimate::like(average_);
   own.idle_us = 0;
   own.low_depths = 0;
+  own.gives_up = false;
   own.depths = drafter_->keeps_state() ? options_.draft_rows : 0;
   own.trial_rounds = 0;
   if (options_.adaptive_depth) {
     // One at a time costs its neighbours passes too.
     const bool trial = admitted_++ % (kTrial * num_sequences_) == 0;
     if (trial) own.trial_rounds = kTrialRounds;
-    if (!trial) own.depths = paying_depth(average_, own.depths);
+    if (!trial && drafter_->keeps_state()) own.depths = start_depth();
   }
   own.head_rows = std::max<std::int64_t>(0, request.position - own.depths);
 }
 
-void DraftStage::start_step() { step_started_us_ = options_.clock_us(); }
+void DraftStage::start_step() {
+  step_started_us_ = options_.clock_us();
+  first_runs_ = runner_.first_runs();
+}
 
 void DraftStage::note_prompt_rows(Request& request) const {
   if (enabled()) request.drafting.head_rows = request.position;
@@ -83,8 +89,9 @@ void DraftStage::note_emitted(Request& request, std::int64_t drafted, std::int64
   const std::int64_t right = std::min(emitted, own.right);
   own.acceptance.observe(known, right);
   average_.observe(known, right);
-  if (options_.adaptive_depth && request.ended)
-    lengths_.observe(request.num_tokens() - request.prompt_tokens - 1, average_);
+  if (!options_.adaptive_depth) return;
+  own.answer.add_round(known, right, emitted);
+  if (request.ended) past_answers_.observe(own.answer.tokens(), average_);
 }
 
 void DraftStage::count_emitted(Request& request) {
@@ -125,7 +132,13 @@ void DraftStage::add(Request& request, std::int32_t table_row, cache::SlotId slo
 }
 
 std::int64_t DraftStage::wanted_drafts(Request& request) {
-  const std::int64_t most = drafter_->keeps_state() ? request.drafting.depths : options_.draft_rows;
+  Drafting& own = request.drafting;
+  // Behind a round that drafted no deeper: windows have no more rows than the depths that are left ask for.
+  if (std::exchange(own.gives_up, false)) {
+    own.depths = std::exchange(own.low_depths, 0);
+    own.idle_us = 0;
+  }
+  const std::int64_t most = drafter_->keeps_state() ? own.depths : options_.draft_rows;
   return options_.adaptive_depth ? adapted_depth(request, most) : most;
 }
 
@@ -194,10 +207,14 @@ std::int64_t DraftStage::adapted_depth(Request& request, std::int64_t most) {
     --own.trial_rounds;
     return most;
   }
-  const std::int64_t depth = paying_depth(own.acceptance, most);
+  const speculative::RoundTokens tokens = round_tokens(own.acceptance);
+  speculative::RoundCost cost = cost_.cost(num_sequences_);
+  const std::int64_t depth = speculative::choose_depth(tokens, cost, most);
   if (rounds_ == last_probe_) return std::min(most, probed_depth(depth));
-  if (drafter_->keeps_state()) give_up_depths(request, depth);
-  return depth;
+  if (!drafter_->keeps_state() || gives_up_depths(request, depth, tokens, cost)) return depth;
+  // All passes run in any case.
+  cost.draft_us.fill(cost.draft_us[static_cast<std::size_t>(own.depths)]);
+  return speculative::choose_depth(tokens, cost, most);
 }
 
 // Mostly a neighbour of the chosen one: between these the choice is close.
@@ -213,28 +230,41 @@ std::int64_t DraftStage::probed_depth(std::int64_t chosen) const {
   }
 }
 
-std::int64_t DraftStage::paying_depth(const speculative::AcceptanceEstimate& estimate,
-                                      std::int64_t max_depth) const {
-  if (!costs_known()) return max_depth;
-  return speculative::choose_depth(lengths_.corrected(speculative::expected_round_tokens(estimate)),
-                                   cost_.cost(num_sequences_), max_depth);
+speculative::RoundTokens DraftStage::round_tokens(const speculative::AcceptanceEstimate& estimate) const {
+  return past_answers_.corrected(speculative::expected_round_tokens(estimate));
 }
 
-void DraftStage::give_up_depths(Request& request, std::int64_t chosen) const {
+std::int64_t DraftStage::start_depth() {
+  if (!costs_known()) return start_depth_;
+  speculative::RoundCost cost = cost_.cost(num_sequences_);
+  // The heads run behind the prompt, behind every round, and behind the last one too where they run with its
+  // step or somebody may resume it.
+  const bool once_more = runner_.drafts_with_step() || options_.reuse_prefixes;
+  for (std::int64_t depth = 0; once_more && depth <= options_.draft_rows; ++depth)
+    cost.draft_us[static_cast<std::size_t>(depth)] *= 1 + 1 / past_answers_.rounds(depth);
+  const speculative::RoundTokens tokens = round_tokens(average_);
+  const std::int64_t best = speculative::choose_depth(tokens, cost, options_.draft_rows);
+  if (speculative::round_rate(tokens, cost, best) >
+      kLeastGain * speculative::round_rate(tokens, cost, start_depth_))
+    start_depth_ = best;
+  return start_depth_;
+}
+
+bool DraftStage::gives_up_depths(Request& request, std::int64_t chosen,
+                                 const speculative::RoundTokens& tokens, const speculative::RoundCost& cost) {
   Drafting& own = request.drafting;
-  if (chosen >= own.depths) {
+  const double gain =
+      speculative::round_rate(tokens, cost, chosen) / speculative::round_rate(tokens, cost, own.depths);
+  if (chosen >= own.depths || gain < kLeastGain) {
     own.idle_us = 0;
     own.low_depths = 0;
-    return;
+    return false;
   }
-  const speculative::RoundCost cost = cost_.cost(num_sequences_);
   const auto draft_us = [&](std::int64_t depth) { return cost.draft_us[static_cast<std::size_t>(depth)]; };
   own.low_depths = std::max(own.low_depths, chosen);
   own.idle_us += draft_us(own.depths) - draft_us(chosen);
-  if (own.idle_us < kPatienceSteps * cost.verify_us[0]) return;
-  own.depths = own.low_depths;
-  own.idle_us = 0;
-  own.low_depths = 0;
+  own.gives_up = own.idle_us >= kPatienceSteps * cost.verify_us[0];
+  return own.gives_up;
 }
 
 Status DraftStage::run() {
@@ -244,7 +274,8 @@ Status DraftStage::run() {
     last_probe_ = rounds_;
     ++probes_;
   }
-  const double started_us = options_.clock_us();
+  // Drafts of the step were under way while its tokens were taken.
+  const double started_us = added_to_step_ ? step_started_us_ + verify_us_ : options_.clock_us();
   if (!requests_.empty()) INK_TRY(added_to_step_ ? take_drafts() : drafter_->draft(asked_, drafts_));
   const double draft_us = options_.clock_us() - started_us;
   learn(draft_us);
@@ -263,12 +294,12 @@ Status DraftStage::run() {
 
 void DraftStage::learn(double draft_us) {
   times_.draft_us += draft_us;
-  if (verify_rows_ == 0) return;
+  if (verify_rows_ == 0 || runner_.first_runs() != first_runs_) return;
   speculative::RoundSample sample{.trunk_rows = verify_rows_, .verify_us = verify_us_, .draft_us = draft_us};
   bool draw_all = true;  // passes that draw less take less
   for (const speculative::DraftRequest& asked : asked_) {
     sample.passes = std::max(sample.passes, asked.heads.depths);
-    sample.pass_rows += asked.heads.depths > 0 ? asked.heads.end - asked.heads.begin : 0;
+    sample.sequence_depths += asked.heads.depths;
     draw_all &= asked.max_drafts == asked.heads.depths;
   }
   if (!draw_all) sample.passes = 0;

@@ -12,10 +12,10 @@
 #include "engine/engine_options.h"
 #include "engine/model_runner.h"
 #include "engine/request.h"
-#include "speculative/answer_lengths.h"
 #include "speculative/cost_estimate.h"
 #include "speculative/drafter.h"
 #include "speculative/lookup_drafter.h"
+#include "speculative/past_answers.h"
 
 namespace inkstone::engine {
 
@@ -23,12 +23,12 @@ namespace inkstone::engine {
 //
 // A request drafts with its first `depths` heads, which have rows for every position; a depth that missed
 // rows could only be brought back by running the trunk again, so the number only falls. Fixed: it stays at
-// N. `auto`: each round drafts as deep as pays (speculative/depth_choice.h). Depths that are not wanted run
-// along for a while; when that has cost as much as a plain step they are given up, and with none left
-// the request decodes plainly. New requests start with the depths that pay on average, every kTrial-th with
-// all, which drafts with all for a few rounds, so that the average follows the load. The first rounds of all
-// draft at each depth in turn, and every kProbe-th later, at first more of them, at another than the chosen
-// one, so that what a depth costs is known.
+// N. `auto`: as deep as pays (speculative/depth_choice.h). Where fewer depths would pay, all run on for a
+// while and are drafted with as far as their rows are worth verifying; when that has cost as much as a plain
+// step they are given up, and with none left the request decodes plainly. New requests start with the depths
+// that pay on average, every kTrial-th with all, which drafts with all for a few rounds, so that the average
+// follows the load. The first rounds of all draft at each depth in turn, and every kProbe-th later, at first
+// more of them, at another than the chosen one, so that what a depth costs is known.
 class DraftStage {
  public:
   struct Decode {
@@ -74,7 +74,8 @@ class DraftStage {
 
  private:
   static constexpr double kPatienceSteps = 1;
-  static constexpr std::int64_t kTrial = 16;
+  static constexpr double kLeastGain = 1.02;  // below, another depth is no better
+  static constexpr std::int64_t kTrial = 32;
   static constexpr std::int64_t kTrialRounds = 2;
   static constexpr std::int64_t kProbe = 32;  // rounds, at most
 
@@ -85,9 +86,10 @@ class DraftStage {
   [[nodiscard]] std::int64_t probed_depth(std::int64_t chosen) const;
   // Every depth was tried four times.
   [[nodiscard]] bool costs_known() const { return cost_.rounds() >= 4 * (options_.draft_rows + 1); }
-  [[nodiscard]] std::int64_t paying_depth(const speculative::AcceptanceEstimate& estimate,
-                                          std::int64_t max_depth) const;
-  void give_up_depths(Request& request, std::int64_t chosen) const;
+  [[nodiscard]] speculative::RoundTokens round_tokens(const speculative::AcceptanceEstimate& estimate) const;
+  std::int64_t start_depth();
+  static bool gives_up_depths(Request& request, std::int64_t chosen, const speculative::RoundTokens& tokens,
+                              const speculative::RoundCost& cost);
   void learn(double draft_us);
 
   ModelRunner& runner_;
@@ -104,13 +106,15 @@ class DraftStage {
 
   speculative::CostEstimate cost_;
   speculative::AcceptanceEstimate average_{100};
-  speculative::AnswerLengths lengths_;
+  speculative::PastAnswers past_answers_;
   std::int64_t num_sequences_ = 1;  // that drew in the last step
   std::int64_t admitted_ = 0;
+  std::int64_t start_depth_ = 0;  // of new requests
   std::int64_t rounds_ = 0;
   std::int64_t last_probe_ = 0;  // round
   std::int64_t probes_ = 0;
   double step_started_us_ = 0;
+  std::int64_t first_runs_ = 0;  // of the runner, before the step
   double verify_us_ = 0;
   std::int64_t verify_rows_ = 0;  // 0: the step says nothing about verifying
   Speculation counts_;

@@ -28,6 +28,16 @@ void AcceptanceEstimate::observe_at(std::int64_t depth, double accepted) {
   weights_[i] = std::min(weights_[i] + 1, memory_);
 }
 
+double AcceptanceEstimate::rate(std::int64_t depth) const {
+  double rate = kPrior;
+  for (std::size_t i = 0; i <= static_cast<std::size_t>(depth); ++i) {
+    // Less of it the more was seen, and in the end nothing.
+    const double prior_weight = kPriorWeight * (1 - weights_[i] / memory_);
+    rate = (weights_[i] * rates_[i] + prior_weight * rate) / (weights_[i] + prior_weight);
+  }
+  return rate;
+}
+
 void AcceptanceEstimate::observe(std::int64_t drafted, std::int64_t accepted) {
   INK_CHECK(accepted >= 0 && accepted <= drafted && drafted <= kMaxDepth, "no more accepted than drafted");
   for (std::int64_t i = 0; i < accepted; ++i) observe_at(i, 1);

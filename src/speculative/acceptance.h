@@ -26,20 +26,20 @@ class AcceptanceEstimate {
   static AcceptanceEstimate like(const AcceptanceEstimate& others);
 
   void observe(std::int64_t drafted, std::int64_t accepted);
-  [[nodiscard]] double rate(std::int64_t depth) const { return rates_[static_cast<std::size_t>(depth)]; }
+  // A depth of which little was seen is taken to be like the one before it: what is never drafted so deep
+  // could not show otherwise that it pays.
+  [[nodiscard]] double rate(std::int64_t depth) const;
 
  private:
-  // Trusted before anything was seen, so that every depth is tried.
-  static constexpr double kPrior = 0.8;
+  static constexpr double kPrior = 0.8;  // of the first, before anything was seen
   static constexpr double kPriorWeight = 4;
   static constexpr double kLikeWeight = 40;
 
   void observe_at(std::int64_t depth, double accepted);
 
   double memory_;
-  std::array<double, kMaxDepth> rates_ = {kPrior, kPrior, kPrior, kPrior, kPrior, kPrior, kPrior, kPrior};
-  std::array<double, kMaxDepth> weights_ = {kPriorWeight, kPriorWeight, kPriorWeight, kPriorWeight,
-                                            kPriorWeight, kPriorWeight, kPriorWeight, kPriorWeight};
+  std::array<double, kMaxDepth> rates_{};  // as seen
+  std::array<double, kMaxDepth> weights_{};
 };
 
 // Tokens that a verify step with n drafts is expected to emit: 1 + sum over i of the product of the first i

@@ -16,9 +16,6 @@ constexpr double kTrust = 1;         // observations after which a mean counts a
 // The line's slope starts at half of what rows would cost if nothing were fixed.
 constexpr double kSlopePrior = 0.5;
 constexpr double kSlopePriorWeight = 2;
-// A device runs what is new operation by operation, then it records it: of so many first times the least
-// counts, and until then nothing is known.
-constexpr std::int64_t kFirst = 3;
 // One disturbed round must not decide anything.
 constexpr double kLargestSurprise = 1.3;
 
@@ -37,11 +34,11 @@ void CostCurve::add(double rows, double us) {
     if (&other != &mean && other.weight > kLeastWeight)
       other.weight = std::max(kLeastWeight, other.weight * kFade);
   ++mean.seen;
-  if (mean.seen <= kFirst) {
+  if (mean.seen <= first_times_) {
     const double relative = us / factor_;
     mean.us = mean.seen == 1 ? relative : std::min(mean.us, relative);
     mean.rows = rows;
-    if (mean.seen < kFirst) return;
+    if (mean.seen < first_times_) return;
     mean.weight = 1;
     ++num_known_;
     return lay_line();
@@ -94,7 +91,8 @@ void CostEstimate::observe(const RoundSample& sample) {
   ++rounds_;
   verify_.add(static_cast<double>(sample.trunk_rows), sample.verify_us);
   if (sample.passes > 0)
-    pass_.add(static_cast<double>(sample.pass_rows), sample.draft_us / static_cast<double>(sample.passes));
+    pass_.add(static_cast<double>(sample.sequence_depths),
+              sample.draft_us / static_cast<double>(sample.passes));
 }
 
 RoundCost CostEstimate::cost(std::int64_t num_sequences) const {

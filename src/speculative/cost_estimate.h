@@ -15,8 +15,12 @@ namespace inkstone::speculative {
 // the numbers seen lies a straight line, which noise cannot tilt downwards. Not thread-safe.
 class CostCurve {
  public:
+  // What runs for the first time finds cold memory: of so many first times of a number of rows the least
+  // counts, and until then nothing is known of it.
+  explicit CostCurve(std::int64_t first_times) : first_times_(first_times) {}
+
   void add(double rows, double us);
-  // 0 before anything is known: the first two times of a number of rows say nothing.
+  // 0 before anything is known.
   [[nodiscard]] double at(double rows) const;
   [[nodiscard]] std::int64_t num_known() const { return num_known_; }
 
@@ -36,6 +40,7 @@ class CostCurve {
   [[nodiscard]] double line(double rows) const { return mean_us_ + slope_ * (rows - mean_rows_); }
   [[nodiscard]] double relative(double rows) const;
 
+  std::int64_t first_times_;
   std::array<Mean, kMeans> means_;
   std::int64_t num_known_ = 0;
   double factor_ = 1;
@@ -48,8 +53,8 @@ class CostCurve {
 struct RoundSample {
   std::int64_t trunk_rows = 0;
   double verify_us = 0;
-  std::int64_t passes = 0;     // of the heads; 0 where they are not to be learnt from
-  std::int64_t pass_rows = 0;  // of the first pass
+  std::int64_t passes = 0;           // of the heads; 0 where they are not to be learnt from
+  std::int64_t sequence_depths = 0;  // sum of the depths that run: a pass has about as many rows
   double draft_us = 0;
 };
 
@@ -58,15 +63,18 @@ class CostEstimate {
  public:
   void observe(const RoundSample& sample);
   [[nodiscard]] std::int64_t rounds() const { return rounds_; }
-  // Of one of so many sequences, when all draft as deep. A pass runs about as many rows of a sequence as it
-  // has depths (speculative/head_rows.h). Passes of one size seen: others are taken to cost by the row, a
-  // guess in favour of few drafts, which trying them corrects; the opposite guess would never try them.
+  // Of one of so many sequences, when all draft as deep. A pass runs as many rows of a sequence as it has
+  // depths, or one more (speculative/head_rows.h). Passes of one size seen: others are taken to cost by the
+  // row, a guess in favour of few drafts, which trying them corrects; the opposite guess would never try
+  // them.
   [[nodiscard]] RoundCost cost(std::int64_t num_sequences) const;
 
  private:
   std::int64_t rounds_ = 0;
-  CostCurve verify_;  // of the trunk's rows
-  CostCurve pass_;    // of the rows of one pass
+  CostCurve verify_{3};  // of the trunk's rows
+  // Of the depths of all sequences. Depths that come to be used are in favour (above) for long enough to be
+  // warm.
+  CostCurve pass_{8};
 };
 
 }  // namespace inkstone::speculative

@@ -20,6 +20,9 @@ struct RoundCost {
 using RoundTokens = std::array<double, kMaxDepth + 1>;
 RoundTokens expected_round_tokens(const AcceptanceEstimate& estimate);
 
+// Expected tokens per microsecond of rounds that draft so deep.
+double round_rate(const RoundTokens& tokens, const RoundCost& cost, std::int64_t depth);
+
 // The depth in 0 .. max_depth with the most expected tokens per microsecond, the smaller one of equals.
 std::int64_t choose_depth(const RoundTokens& tokens, const RoundCost& cost, std::int64_t max_depth);
 

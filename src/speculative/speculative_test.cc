@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "speculative/acceptance.h"
-#include "speculative/answer_lengths.h"
 #include "speculative/cost_estimate.h"
 #include "speculative/depth_choice.h"
 #include "speculative/lookup_drafter.h"
+#include "speculative/past_answers.h"
 
 namespace inkstone::speculative {
 namespace {
@@ -23,9 +23,20 @@ TEST(Acceptance, EstimateApproachesTheObservedShareOfItsDepth) {
   AcceptanceEstimate estimate;
   for (int i = 0; i < 200; ++i) estimate.observe(3, i % 2 == 0 ? 2 : 0);
   EXPECT_NEAR(estimate.rate(0), 0.5, 0.06);
-  EXPECT_GT(estimate.rate(1), 0.99);                          // whenever depth 0 was right
-  EXPECT_LT(estimate.rate(2), 0.04);                          // never
-  EXPECT_EQ(estimate.rate(5), AcceptanceEstimate().rate(5));  // not tried
+  EXPECT_GT(estimate.rate(1), 0.99);  // whenever depth 0 was right
+  EXPECT_EQ(estimate.rate(2), 0);     // never, and what was taken for it before is forgotten
+}
+
+// Who never drafts deep has to believe that it may pay, or will not find out.
+TEST(Acceptance, DepthsThatWereNotTriedAreTakenToBeLikeTheLastOneThatWas) {
+  AcceptanceEstimate estimate;
+  EXPECT_EQ(estimate.rate(5), estimate.rate(0));
+  for (int i = 0; i < 100; ++i) estimate.observe(3, 3);
+  EXPECT_EQ(estimate.rate(2), 1);
+  EXPECT_EQ(estimate.rate(7), 1);
+  for (int i = 0; i < 12; ++i) estimate.observe(4, 3);
+  EXPECT_LT(estimate.rate(3), 0.25);  // soon convinced
+  EXPECT_EQ(estimate.rate(7), estimate.rate(3));
 }
 
 TEST(Acceptance, ExpectedTokensSumTheChanceOfReachingEachDepth) {
@@ -75,9 +86,8 @@ TEST(DepthChoice, DraftsLessDeepWhereTheRowsOfAPassCost) {
   EXPECT_LT(depth, 8);
 }
 
-// A device runs what is new operation by operation, then records it: both take long and say nothing.
 TEST(CostCurve, FirstTimesThatTakeLongDoNotCount) {
-  CostCurve curve;
+  CostCurve curve(3);
   for (const double us : {3000.0, 4000.0}) curve.add(5, us);
   EXPECT_EQ(curve.at(5), 0);
   for (const double us : {260.0, 264.0, 262.0}) curve.add(5, us);
@@ -85,7 +95,7 @@ TEST(CostCurve, FirstTimesThatTakeLongDoNotCount) {
 }
 
 TEST(CostCurve, RecoversALine) {
-  CostCurve curve;
+  CostCurve curve(3);
   EXPECT_EQ(curve.at(4), 0);
   for (int i = 0; i < 300; ++i) curve.add(1 + i % 9, 300 + 20 * (1 + i % 9));
   for (const int rows : {1, 5, 9}) EXPECT_NEAR(curve.at(rows), 300 + 20 * rows, 2);
@@ -93,7 +103,7 @@ TEST(CostCurve, RecoversALine) {
 }
 
 TEST(CostCurve, FollowsABendThatItHasSeen) {
-  CostCurve curve;
+  CostCurve curve(3);
   const std::vector<double> us = {0, 100, 110, 120, 300, 310, 320};
   for (int i = 0; i < 600; ++i) curve.add(1 + i % 6, us[static_cast<std::size_t>(1 + i % 6)]);
   for (std::size_t rows = 1; rows <= 6; ++rows)
@@ -103,7 +113,7 @@ TEST(CostCurve, FollowsABendThatItHasSeen) {
 // While a run visits one number only, noise must not tilt the line, nor a slower machine make other numbers
 // look cheap.
 TEST(CostCurve, KeepsWhatItKnowsOfNumbersThatAreNoLongerVisited) {
-  CostCurve curve;
+  CostCurve curve(3);
   for (int i = 0; i < 40; ++i)
     for (int rows = 1; rows <= 9; ++rows) curve.add(rows, 200 + 100 * rows);
   const double before = curve.at(2) / curve.at(9);
@@ -113,8 +123,8 @@ TEST(CostCurve, KeepsWhatItKnowsOfNumbersThatAreNoLongerVisited) {
 }
 
 TEST(CostCurve, ForgetsADisturbedRound) {
-  CostCurve curve;
-  for (int i = 0; i < 4; ++i)
+  CostCurve curve(3);
+  for (int i = 0; i < 5; ++i)
     for (int rows = 1; rows <= 9; ++rows) curve.add(rows, i == 0 && rows == 2 ? 9000 : 200 + 100 * rows);
   curve.add(5, 20000);
   EXPECT_NEAR(curve.at(2), 400, 60);
@@ -122,8 +132,8 @@ TEST(CostCurve, ForgetsADisturbedRound) {
 }
 
 TEST(CostCurve, TakesRowsToCostBeforeOthersWereSeen) {
-  CostCurve curve;
-  for (int i = 0; i < 3; ++i) curve.add(8, 80);
+  CostCurve curve(3);
+  for (int i = 0; i < 4; ++i) curve.add(8, 80);
   EXPECT_NEAR(curve.at(8), 80, 1e-9);
   EXPECT_NEAR(curve.at(2), 20, 1e-9);
 }
@@ -135,7 +145,7 @@ TEST(CostEstimate, SharesTheFixedCostAmongTheSequencesOfAStep) {
     estimate.observe({.trunk_rows = 1 + i % 16,
                       .verify_us = 320 + 10 * rows,
                       .passes = 1,
-                      .pass_rows = 1 + i % 16,
+                      .sequence_depths = 1 + i % 16,
                       .draft_us = 64 + rows});
   }
   EXPECT_EQ(estimate.rounds(), 2000);
@@ -169,43 +179,60 @@ TEST(LookupDrafter, DraftsNothingWithoutAnOccurrenceOfTwoTokens) {
   }
 }
 
-// Rates for which a draft is as good as right: what remains is how rounds fill an answer.
-TEST(AnswerLengths, CountTheRoundsThatAnAnswerTakes) {
-  const AcceptanceEstimate estimate = estimate_after(8);
-  std::array<double, 11> rounds{};
-  expect_rounds(estimate, 4, rounds);
-  EXPECT_EQ(rounds[0], 0);
-  EXPECT_EQ(rounds[1], 1);
-  EXPECT_NEAR(rounds[5], 1, 0.1);
-  EXPECT_NEAR(rounds[6], 2, 0.1);
-  EXPECT_NEAR(rounds[10], 2, 0.2);
-  expect_rounds(estimate, 0, rounds);
-  EXPECT_EQ(rounds[10], 10);
-  // Half of the drafts are right: one token or two, so a round each of length 1, and of length 2 half of
-  // both.
-  AcceptanceEstimate half;
-  for (int i = 0; i < 4000; ++i) half.observe(1, i % 2);
-  expect_rounds(half, 1, rounds);
-  EXPECT_NEAR(rounds[2], 1.5, 0.02);
-  EXPECT_NEAR(rounds[3], 1 + 0.5 * 1.5 + 0.5 * 1, 0.02);
+std::vector<DraftedToken> answer_of(const std::vector<std::array<std::int64_t, 3>>& rounds) {
+  AnswerDrafts answer;
+  for (const auto& [drafted, right, emitted] : rounds) answer.add_round(drafted, right, emitted);
+  return {answer.tokens().begin(), answer.tokens().end()};
 }
 
-TEST(AnswerLengths, MakeDepthsThatFillTheLastRoundPay) {
+// All drafts right, four a round; the last round is cut by the end.
+TEST(PastAnswers, CountTheRoundsThatAnAnswerTakes) {
+  const AcceptanceEstimate estimate = estimate_after(8);
+  const auto answer = answer_of({{4, 4, 5}, {4, 4, 5}});
+  EXPECT_EQ(expected_rounds(answer, estimate, 0), 10);
+  EXPECT_EQ(expected_rounds(answer, estimate, 3), 3);
+  EXPECT_EQ(expected_rounds(answer, estimate, 4), 2);
+  EXPECT_EQ(expected_rounds(answer, estimate, 6), 2);
+  EXPECT_EQ(expected_rounds(answer_of({{4, 4, 5}, {0, 0, 1}}), estimate, 4), 2);
+  EXPECT_EQ(expected_rounds(answer_of({}), estimate, 4), 0);
+}
+
+// Whatever the rates say: rounds of one depth are known for that depth.
+TEST(PastAnswers, KnowWhatTheirOwnDepthTook) {
+  const AcceptanceEstimate estimate = estimate_after(2);
+  EXPECT_EQ(expected_rounds(answer_of({{3, 3, 4}, {3, 0, 1}, {3, 1, 2}, {3, 2, 2}}), estimate, 3), 4);
+  EXPECT_EQ(expected_rounds(answer_of({{1, 0, 1}, {1, 0, 1}, {1, 1, 2}, {1, 0, 1}}), estimate, 1), 4);
+}
+
+// The third token was hard for the third draft.
+TEST(PastAnswers, KeepHardTokensForOtherDepths) {
+  const AcceptanceEstimate estimate = estimate_after(8);
+  const auto answer = answer_of({{3, 2, 3}, {3, 3, 3}});
+  EXPECT_EQ(expected_rounds(answer, estimate, 8), 2);  // for the third of eight as well
+  EXPECT_EQ(expected_rounds(answer, estimate, 2), 2);  // two drafts come to it without one
+  // One draft: two tokens, then the hard one is drafted first. Right in a third of the cases, it leaves one
+  // round, else two.
+  EXPECT_NEAR(expected_rounds(answer, estimate, 1), 2 + 1.0 / 3 + 2 * 2.0 / 3, 1e-9);
+}
+
+TEST(PastAnswers, MakeDepthsThatFillTheLastRoundPay) {
   const AcceptanceEstimate estimate = estimate_after(8);
   const RoundTokens by_rates = expected_round_tokens(estimate);
-  AnswerLengths lengths;
-  EXPECT_EQ(lengths.corrected(by_rates), by_rates);
-  for (int i = 0; i < 3; ++i) lengths.observe(10, estimate);
-  const RoundTokens tokens = lengths.corrected(by_rates);
+  PastAnswers answers;
+  EXPECT_EQ(answers.corrected(by_rates), by_rates);
+  for (int i = 0; i < 3; ++i) answers.observe(answer_of({{8, 8, 9}, {8, 1, 1}}), estimate);
+  const RoundTokens tokens = answers.corrected(by_rates);
   EXPECT_NEAR(tokens[0], 1, 1e-9);
-  EXPECT_NEAR(tokens[4], 5, 0.3);
-  EXPECT_NEAR(tokens[6], 5, 0.3);  // two rounds as well
+  EXPECT_NEAR(tokens[4], 5, 0.01);
+  EXPECT_NEAR(tokens[6], 5, 0.01);  // two rounds as well
   EXPECT_EQ(choose_depth(by_rates, straight_cost(1000, 20, 60), 7), 7);
   EXPECT_EQ(choose_depth(tokens, straight_cost(1000, 20, 60), 7), 4);
-  // Long ones: rates are right again.
-  for (int i = 0; i < 64; ++i) lengths.observe(5000, estimate);
+  // Long ones: rates are right again, but for one round that may be cut.
+  const std::vector<std::array<std::int64_t, 3>> rounds(700, {8, 8, 9});
+  for (int i = 0; i < 64; ++i) answers.observe(answer_of(rounds), estimate);
   for (std::size_t depth = 0; depth < tokens.size(); ++depth)
-    EXPECT_NEAR(lengths.corrected(by_rates)[depth], by_rates[depth], 0.01 * by_rates[depth]);
+    EXPECT_NEAR(answers.corrected(by_rates)[depth] / by_rates[depth], 1,
+                static_cast<double>(depth) / AnswerDrafts::kLongest + 1e-9);
 }
 
 }  // namespace

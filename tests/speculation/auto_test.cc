@@ -27,6 +27,7 @@ class Auto : public ::testing::Test {
     options.clock_us = [&] { return clock.now_us(); };
     INK_CHECK(engine::set_speculation(depth, "heads", 8, options).has_value());
     TracedRunner runner(traces_, world, clock, options.draft_rows);
+    runner.tells_first_runs = tells_first_runs_;
     engine::StepLoop loop(runner, options);
     std::vector<Submission> submissions;
     for (std::size_t i = 0; i < traces_.size(); ++i) {
@@ -62,6 +63,7 @@ class Auto : public ::testing::Test {
   std::vector<DraftTrace> traces_ = draft_traces();
   double temperature_ = 0;
   std::int64_t sequences_ = 1;
+  bool tells_first_runs_ = true;
 };
 
 TEST_F(Auto, KeepsUpWhereDeepDraftsPay) {
@@ -101,8 +103,57 @@ TEST_F(Auto, KeepsUpWhereTheMachineChangesItsSpeed) {
                            .slow_row = 2.2});
 }
 
+// As the mini on an H200: what is new runs eagerly, then it is recorded, and either takes as long as ten
+// rounds.
+TEST_F(Auto, KeepsUpWhereWhatIsNewTakesLong) {
+  expect_close_everywhere({.verify_base_us = 240,
+                           .verify_row_us = 7,
+                           .draft_pass_us = 46,
+                           .draft_row_us = 1,
+                           .first_us = 5000,
+                           .drafts_with_step = true});
+}
+
+// Broken control: the times of first runs are believed.
+TEST_F(Auto, FallsBehindWhereFirstRunsAreTakenForOthers) {
+  const World world{.verify_base_us = 240,
+                    .verify_row_us = 7,
+                    .draft_pass_us = 46,
+                    .draft_row_us = 1,
+                    .first_us = 5000,
+                    .drafts_with_step = true};
+  const double told = us_of("auto", world);
+  tells_first_runs_ = false;
+  EXPECT_GT(us_of("auto", world), 1.3 * told);
+}
+
 TEST_F(Auto, KeepsUpWhereNoDraftPays) {
   expect_close_everywhere({.verify_base_us = 100, .verify_row_us = 500, .draft_pass_us = 300});
+}
+
+// Of the tokens that one depth drafts so, how many another one drafts right: kOtherDepth of
+// speculative/past_answers.cc.
+double right_at_others(const std::vector<DraftTrace>& traces, bool right) {
+  double all = 0;
+  double others = 0;
+  for (const DraftTrace& trace : traces) {
+    const auto size = static_cast<std::int64_t>(trace.right.size());
+    for (std::int64_t token = 0; token < size; ++token) {
+      double known[2] = {0, 0};  // depths that got it wrong, right
+      for (std::int64_t depth = 0; depth < 8 && depth <= token; ++depth) {
+        const std::int64_t count = trace.right[static_cast<std::size_t>(token - depth)] - '0';
+        if (count >= depth) ++known[count > depth ? 1 : 0];
+      }
+      all += known[right] * (known[0] + known[1] - 1);
+      others += known[right] * (known[1] - (right ? 1 : 0));
+    }
+  }
+  return others / all;
+}
+
+TEST(Traces, OneWrongDepthInThreeIsMadeUpForByAnother) {
+  EXPECT_NEAR(right_at_others(draft_traces(), false), 0.348, 0.001);
+  EXPECT_NEAR(right_at_others(draft_traces(), true), 0.991, 0.001);
 }
 
 }  // namespace

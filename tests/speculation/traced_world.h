@@ -4,11 +4,14 @@
 // says.
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <fstream>
+#include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -47,6 +50,13 @@ struct World {
   double spikes = 0;   // share of the times that are five times as long
   double slowing = 0;  // how much longer everything seems to take after a thousand rounds
 
+  // How much longer takes a round of which a device has not yet recorded something: a step of about as many
+  // rows, as many passes of about as many sequences, twice each. The step seems to take all of it, and its
+  // drafts nothing: they are there when the host asks.
+  double first_us = 0;
+
+  bool drafts_with_step = false;
+
   double mood_us = 0;  // for so long the machine is fast, then for as long slow: what things cost then
   double slow_base = 1;
   double slow_row = 1;
@@ -73,6 +83,9 @@ class WorldClock {
     if (share() < world_.spikes) measured *= 5;
     now_us_ += measured;
   }
+  // What is over some day: measured, but not spent.
+  void pass_once(double us) { now_us_ += us; }
+  void pass_unseen(double us) { spent_us_ += us; }
   [[nodiscard]] bool slow() const {
     return world_.mood_us > 0 && std::fmod(spent_us_, 2 * world_.mood_us) > world_.mood_us;
   }
@@ -114,9 +127,12 @@ class TracedRunner final : public engine::ModelRunner {
 
   [[nodiscard]] const model::StateSpec& state_spec() const override { return spec_; }
   [[nodiscard]] std::int64_t steps_ahead() const override { return 0; }
+  [[nodiscard]] std::int64_t first_runs() const override { return tells_first_runs ? first_runs_ : 0; }
+  bool tells_first_runs = true;
   [[nodiscard]] speculative::Drafter* drafter() override { return depths_ > 0 ? &drafter_ : nullptr; }
   Status copy_state(std::span<const cache::RowCopy>) override { return {}; }
   Status submit(const engine::StepBatch& batch) override {
+    first_ = batch.step_rows > 0 && comes_first(0, batch.step_rows);
     if (batch.step_rows > 0)
       clock_.pass(world_.verify_us(batch.step_rows, clock_.slow()));  // rows of prompts are free
     drawn_.clear();
@@ -126,10 +142,22 @@ class TracedRunner final : public engine::ModelRunner {
                         .logprob = 0,
                         .top_ids = {},
                         .top_logprobs = {}});
+    draft_with_step(batch);
     return {};
   }
   Status collect(std::vector<sampling::SampledToken>& drawn) override {
     drawn = drawn_;
+    return {};
+  }
+  [[nodiscard]] bool drafts_with_step() const override { return world_.drafts_with_step && depths_ > 0; }
+  Status collect_drafts(std::vector<speculative::WindowDrafts>& drafts) override {
+    const double us = world_.draft_us(window_passes_, window_rows_, clock_.slow());
+    if (first_) {
+      clock_.pass_unseen(us);
+    } else {
+      clock_.pass(us);
+    }
+    drafts = window_drafts_;
     return {};
   }
 
@@ -157,6 +185,31 @@ class TracedRunner final : public engine::ModelRunner {
     TracedRunner& runner_;
   };
 
+  void draft_with_step(const engine::StepBatch& batch) {
+    window_passes_ = window_rows_ = 0;
+    window_drafts_.clear();
+    for (const speculative::WindowRequest& window : batch.windows) {
+      auto row = static_cast<std::size_t>(batch.row_begin[static_cast<std::size_t>(window.sequence)]);
+      speculative::WindowDrafts& own = window_drafts_.emplace_back();
+      for (; own.num_right < window.fed_drafts && batch.ids[row + 1] == behind(batch.ids[row]); ++row)
+        ++own.num_right;
+      own.drafts = drafts_behind(behind(batch.ids[row]), window.num_drafts);
+      window_passes_ = std::max(window_passes_, window.heads.depths);
+      window_rows_ += window.heads.depths + 1;
+    }
+    if (!batch.windows.empty()) first_ |= comes_first(window_passes_, std::ssize(batch.windows));
+    if (first_) clock_.pass_once(world_.first_us);
+  }
+
+  // So many passes, 0 for a step, of about as many sequences or rows.
+  bool comes_first(std::int64_t passes, std::int64_t count) {
+    const auto exact = static_cast<std::uint64_t>(count);
+    if (world_.first_us == 0 || times_[{passes, exact <= 16 ? exact : std::bit_ceil(exact)}]++ >= 2)
+      return false;
+    ++first_runs_;
+    return true;
+  }
+
   [[nodiscard]] const DraftTrace& trace_of(std::int32_t id) const {
     return traces_[static_cast<std::size_t>(id / kStride - 1)];
   }
@@ -180,6 +233,12 @@ class TracedRunner final : public engine::ModelRunner {
   World world_;
   WorldClock& clock_;
   std::int64_t depths_;
+  std::map<std::pair<std::int64_t, std::uint64_t>, int> times_;  // of what there is to record
+  std::vector<speculative::WindowDrafts> window_drafts_;
+  std::int64_t window_passes_ = 0;
+  std::int64_t window_rows_ = 0;
+  bool first_ = false;  // something of the round
+  std::int64_t first_runs_ = 0;
   model::StateSpec spec_;
   TracedDrafter drafter_{*this};
   std::vector<sampling::SampledToken> drawn_;
