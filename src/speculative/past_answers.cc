@@ -11,9 +11,8 @@ namespace {
 using Outcome = DraftedToken::Outcome;
 using Rates = std::array<double, kMaxDepth>;
 
-// A token that one depth has got wrong, another one gets right: of the mini's drafts a fifth to a half of
-// them, whichever the two depths are (docs/measurements/speculation.md). Of those right at one depth, 99 of
-// 100 are right at others.
+// Of the tokens that one depth gets wrong, so many another one gets right, whichever the two are: 35 % of the
+// mini's. Of those right at one depth, 99 % are right at others (docs/measurements/speculation.md).
 constexpr double kOtherDepth = 1.0 / 3;
 
 // How likely `depth` drafts the token right, all before it in its round being right.
