@@ -4,7 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <numeric>
 #include <optional>
+#include <random>
+#include <span>
 
 #include "engine/step_loop.h"
 
@@ -115,13 +119,16 @@ class Contender {
 
 using Contenders = std::vector<std::unique_ptr<Contender>>;
 
-Status answer_all(Contenders& contenders, std::size_t prompt, bool counts) {
+// Each time in another order: who always comes behind the deepest drafts finds the caches emptied by them.
+Status answer_all(Contenders& contenders, std::span<const std::size_t> order, std::size_t prompt,
+                  bool counts) {
   std::optional<Ids> expected;
-  for (const auto& contender : contenders) {
-    Ids ids = INK_TRY(contender->answer(prompt, counts));
+  for (const std::size_t i : order) {
+    Contender& contender = *contenders[i];
+    Ids ids = INK_TRY(contender.answer(prompt, counts));
     if (!expected) expected = ids;
     if (ids != *expected)
-      return fail(ErrorKind::kFailed, fmt::format("--speculate {} changes an answer", contender->depth()));
+      return fail(ErrorKind::kFailed, fmt::format("--speculate {} changes an answer", contender.depth()));
   }
   return {};
 }
@@ -131,7 +138,7 @@ Status time_apart(const DecodeBenchOptions& options, DecodeBenchRow& row) {
   one.push_back(INK_TRY(Contender::create(options, row.depth, true)));
   for (std::int64_t round = 0; round < 3; ++round)
     for (std::size_t prompt = 0; prompt < options.prompts.size(); ++prompt)
-      INK_TRY(answer_all(one, prompt, round > 0));
+      INK_TRY(answer_all(one, std::array<std::size_t, 1>{0}, prompt, round > 0));
   const DecodeBenchRow apart = one.front()->row();
   row.verify_us = apart.verify_us;
   row.draft_us = apart.draft_us;
@@ -147,9 +154,15 @@ Result<std::vector<DecodeBenchRow>> bench_decode(const DecodeBenchOptions& optio
   depths.insert(depths.begin(), "0");
   Contenders contenders;
   for (const std::string& depth : depths) contenders.push_back(INK_TRY(Contender::create(options, depth)));
-  for (std::int64_t round = 0; round < options.rounds; ++round)
-    for (std::size_t prompt = 0; prompt < options.prompts.size(); ++prompt)
-      INK_TRY(answer_all(contenders, prompt, round >= options.learning_rounds));
+  std::vector<std::size_t> order(contenders.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::mt19937 random(1);
+  for (std::int64_t round = 0; round < options.rounds; ++round) {
+    for (std::size_t prompt = 0; prompt < options.prompts.size(); ++prompt) {
+      std::ranges::shuffle(order, random);
+      INK_TRY(answer_all(contenders, order, prompt, round >= options.learning_rounds));
+    }
+  }
   std::vector<DecodeBenchRow> rows;
   for (const auto& contender : contenders) {
     rows.push_back(contender->row());
